@@ -8,6 +8,11 @@
  *   announcer.ts           a worker's side; redis-announcer.ts: in Redis
  *   redis-membership.ts    a router's side of Redis; lease-record.ts: a worker's entry
  *   redis-link.ts          a connection that comes back
+ *   static-membership.ts   workers that are given by address: static-worker.ts checks one,
+ *                          probe.ts asks which server it is, bounded-get.ts carries the question
+ *   joined-membership.ts   several memberships as one; open-membership.ts: those that are wanted
+ *   model-differences.ts   workers of one model's name that are not equal
+ *   load-watch.ts          loads that workers report
  *   local-bus.ts           the same inside one process
  *   member-book.ts         what is known, and who is told
  *   worker-info-reader.ts  what workers say of themselves, as far as it can be true
@@ -19,10 +24,16 @@
  */
 export type { Announcer } from "./announcer.ts";
 export { type WorkerConfig, WorkerOptions } from "./config.ts";
+export { JoinedMembership } from "./joined-membership.ts";
+export { LoadWatch, type LoadWatchOptions } from "./load-watch.ts";
 export { LocalBus } from "./local-bus.ts";
+export { differenceOf, watchDifferences } from "./model-differences.ts";
+export { type MembershipSources, openMembership } from "./open-membership.ts";
+export type { ProbeAccess } from "./probe.ts";
 export { RedisAnnouncer, type RedisAnnouncerOptions } from "./redis-announcer.ts";
 export { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 export { RedisMembership, type RedisMembershipOptions } from "./redis-membership.ts";
+export { StaticMembership, type StaticMembershipOptions } from "./static-membership.ts";
 export {
   type ReportedWorker,
   readUrl,

@@ -9,8 +9,9 @@ import type {
   RetentionConfig,
   RetentionOptions,
 } from "#kvcache";
-import type { DraftKind, PositionLogprobs, SamplingOptions } from "#sampling";
+import type { PositionLogprobs, SamplingOptions } from "#sampling";
 import type { EngineOptions } from "./config.ts";
+import type { SpeculationInfo } from "./speculation-info.ts";
 import type { EngineStats } from "./stats.ts";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
@@ -189,30 +190,6 @@ export interface ModelInfo {
   readonly speculative: SpeculationInfo | null;
   readonly hasTokenizer: boolean;
   readonly hasChatTemplate: boolean;
-}
-
-/** What may be drafted of a sequence in a step. */
-export interface DraftLimits {
-  readonly kind: DraftKind;
-  /** Most drafted tokens of one continuation in a step. */
-  readonly lengthMax: number;
-  /** Most continuations in a step. */
-  readonly width: number;
-}
-
-/** Drafts of a loaded model. */
-export interface SpeculationInfo extends DraftLimits {
-  /** Whether lookup drafts beside the network. */
-  readonly mixed: boolean;
-  /** The network that makes them; null: they need none. */
-  readonly drafter: DrafterInfo | null;
-}
-
-/** A network that drafts beside a model. */
-export interface DrafterInfo {
-  /** Of its folder. */
-  readonly name: string;
-  readonly parameters: number;
 }
 
 /** One finished step, for histograms. */

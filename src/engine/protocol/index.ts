@@ -5,7 +5,7 @@
  *   config.ts       how a model is loaded and run
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
- *   loaded-drafts.ts  what a model's tokens are drafted by
+ *   loaded-drafts.ts  what a model's tokens are drafted by; speculation-info.ts: what callers see
  *   earlier-tokens.ts  what other engines generated of a request
  *   heartbeat.ts    shows callers whether the engine still runs
  *   embed-length.ts errors and warnings about texts to embed
@@ -20,8 +20,6 @@ export type {
   Completion,
   CompletionDelta,
   DecodeTextOptions,
-  DrafterInfo,
-  DraftLimits,
   DraftUse,
   EmbeddingInfo,
   EmbedResult,
@@ -40,7 +38,6 @@ export type {
   RequestSummary,
   RequestTimes,
   ServedModel,
-  SpeculationInfo,
   StepReport,
   StreamItem,
   TextCodec,
@@ -77,6 +74,7 @@ export {
   type WantedShape,
   type WireError,
 } from "./protocol.ts";
+export type { DrafterInfo, DraftLimits, SpeculationInfo } from "./speculation-info.ts";
 export type {
   CacheLevelName,
   CacheLevelReport,

@@ -1,6 +1,6 @@
 import { assert } from "#base";
-import type { DraftLimits } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
+import type { DraftLimits } from "./speculation-info.ts";
 
 /** What is drafted where the options do not say. */
 const LOOKUP = { lengthMax: 31, width: 1 };

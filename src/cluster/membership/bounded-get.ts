@@ -1,0 +1,59 @@
+/** Small answers of servers that may be anything. */
+import { EngineError, messageOf } from "#base";
+
+const BODY_BYTES_MAX = 1 << 20;
+const TIMEOUT_MS = 2000;
+
+/** An answer, whatever its status. */
+export interface SmallAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** How a worker is asked. */
+export interface GetOptions {
+  /** Sent as bearer token. */
+  readonly token?: string | null;
+  readonly signal?: AbortSignal;
+  /** Default: 2 s for all of the answer. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * GETs at most 1 MiB. Redirects are not followed: a token would go where it was not sent. Throws
+ * NETWORK, with a reason of a few words, where there is no answer.
+ */
+export async function boundedGet(url: string, options: GetOptions = {}): Promise<SmallAnswer> {
+  const { token = null, signal, timeoutMs = TIMEOUT_MS } = options;
+  const late = AbortSignal.timeout(timeoutMs);
+  try {
+    const answer = await fetch(url, {
+      redirect: "manual",
+      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      signal: signal === undefined ? late : AbortSignal.any([late, signal]),
+    });
+    return { status: answer.status, text: await boundedText(answer) };
+  } catch (error) {
+    const reason = late.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error);
+    throw new EngineError("NETWORK", reason, { cause: error });
+  }
+}
+
+async function boundedText({ body }: Response): Promise<string> {
+  if (body === null) return "";
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of body) {
+    length += piece.byteLength;
+    if (length > BODY_BYTES_MAX) throw new Error(`an answer of more than ${BODY_BYTES_MAX} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+/** The cause of fetch's "fetch failed", whose own text says nothing. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const hasCode = cause instanceof Error && "code" in cause && typeof cause.code === "string";
+  return (hasCode ? String(cause.code) : messageOf(cause)).slice(0, 200);
+}

@@ -1,0 +1,58 @@
+import type { Membership, WorkerInfo, WorkerLoad } from "#cluster/protocol";
+import { readReport } from "./probe.ts";
+
+const INTERVAL_MS = 1000;
+
+/** How the loads of a fleet are followed. */
+export interface LoadWatchOptions {
+  /** The fleet's secret. */
+  readonly secret: string | null;
+  /** Between two questions to a worker. Default: 1 s. */
+  readonly intervalMs?: number;
+  readonly onLoad: (info: WorkerInfo, load: WorkerLoad) => void;
+}
+
+/**
+ * Asks every worker of Perigee that is a member for its load. A worker that does not answer is not
+ * asked again before the question has failed: others' loads are not late for it.
+ */
+export class LoadWatch {
+  readonly #membership: Membership;
+  readonly #options: LoadWatchOptions;
+  readonly #asked = new Set<string>();
+  readonly #stop = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(membership: Membership, options: LoadWatchOptions) {
+    this.#membership = membership;
+    this.#options = options;
+    this.#timer = setInterval(() => this.#askAll(), options.intervalMs ?? INTERVAL_MS);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#stop.abort();
+  }
+
+  #askAll(): void {
+    for (const { info, state } of this.#membership.workers.values()) {
+      if (info.kind !== "perigee" || state === "unreachable" || this.#asked.has(info.id)) continue;
+      void this.#ask(info);
+    }
+  }
+
+  async #ask(info: WorkerInfo): Promise<void> {
+    const { secret, onLoad } = this.#options;
+    const { signal } = this.#stop;
+    this.#asked.add(info.id);
+    try {
+      const report = await readReport({ url: info.url, secret, workerApiKey: null, signal });
+      const isSame = report?.info.epoch === info.epoch;
+      if (isSame && report.load !== null && !signal.aborted) onLoad(info, report.load);
+    } catch {
+      // Membership notices workers that are away, and says so.
+    } finally {
+      this.#asked.delete(info.id);
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import { messageOf } from "#base";
+import type { Member, WorkerState } from "#cluster/protocol";
+import { checkHealth, type ProbeTarget, probeWorker, readReport } from "./probe.ts";
+
+/** Checks that fail before a worker is unreachable: one may be lost. */
+const FAILURES_MAX = 2;
+const RETRY_MS_MIN = 500;
+const RETRY_MS_MAX = 10_000;
+const CHECK_MS = 2000;
+
+/** What becomes known of a worker, and the lines about it. */
+export interface StaticWorkerEvents {
+  readonly onMember: (member: Member) => void;
+  readonly warn: (message: string) => void;
+}
+
+/** A worker that is given by URL: asked what it is until it answers, then checked for ever. */
+export class StaticWorker {
+  readonly #target: ProbeTarget;
+  readonly #events: StaticWorkerEvents;
+  readonly #checkMs: number;
+  readonly #stop = new AbortController();
+  readonly #done: Promise<void>;
+  /** Null: it has not answered yet. */
+  #member: Member | null = null;
+  #failures = 0;
+  #starts = 0;
+  /** What was said last; null: it is well. */
+  #trouble: string | null = null;
+
+  constructor(target: ProbeTarget, events: StaticWorkerEvents, checkMs = CHECK_MS) {
+    this.#target = { ...target, signal: this.#stop.signal };
+    this.#events = events;
+    this.#checkMs = checkMs;
+    this.#done = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#done;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        await this.#check();
+        this.#failures = 0;
+        this.#well();
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        this.#failed(messageOf(error));
+      }
+      await this.#sleep(this.#nextMs());
+    }
+  }
+
+  async #check(): Promise<void> {
+    const known = this.#member;
+    if (known === null || known.state === "unreachable") {
+      await this.#probe();
+    } else if (known.info.kind === "perigee") {
+      const report = await readReport(this.#target);
+      if (report === null) await this.#probe();
+      else this.#tell(report);
+    } else {
+      await checkHealth(this.#target, known.info.kind);
+    }
+  }
+
+  /** A foreign server that was away may have started anew: it gets a new epoch. */
+  async #probe(): Promise<void> {
+    this.#starts++;
+    const worker = await probeWorker(this.#target, `${this.#starts}`);
+    this.#tell(worker);
+  }
+
+  #tell({ info, state }: Member): void {
+    this.#member = { info, state };
+    this.#events.onMember(this.#member);
+  }
+
+  #failed(reason: string): void {
+    this.#failures++;
+    if (this.#member === null) {
+      this.#say(`Cannot use worker ${this.#target.url}: it must be a server, current state is`, {
+        ...{ reason, remedy: "check --worker; trying again" },
+      });
+      return;
+    }
+    if (this.#failures < FAILURES_MAX) return;
+    this.#say(`Cannot reach worker ${this.#target.url}: it must answer, current state is`, {
+      ...{ reason, remedy: "it gets no requests; trying again" },
+    });
+    const state: WorkerState = "unreachable";
+    if (this.#member.state !== state) this.#tell({ info: this.#member.info, state });
+  }
+
+  #say(what: string, { reason, remedy }: { reason: string; remedy: string }): void {
+    if (this.#trouble === reason) return;
+    this.#trouble = reason;
+    this.#events.warn(`${what} ${reason}; ${remedy}`);
+  }
+
+  #well(): void {
+    if (this.#trouble !== null) this.#events.warn(`Worker ${this.#target.url} answers`);
+    this.#trouble = null;
+  }
+
+  #nextMs(): number {
+    if (this.#failures === 0) return this.#checkMs;
+    const retryMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(10, this.#failures - 1));
+    return this.#member === null ? retryMs : Math.min(this.#checkMs, retryMs);
+  }
+
+  #sleep(ms: number): Promise<void> {
+    const { signal } = this.#stop;
+    if (signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(done, ms);
+      signal.addEventListener("abort", done, { once: true });
+      function done() {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", done);
+        resolve();
+      }
+    });
+  }
+}
