@@ -37,4 +37,5 @@ export type {
   WorkerKv,
   WorkerLoad,
   WorkerState,
+  ZmqEvents,
 } from "./worker.ts";

@@ -35,6 +35,21 @@ export interface WorkerKv {
   readonly blocks: readonly number[];
   /** By group of layers with blocks of its own: most positions that a token sees; null: all. */
   readonly groupWindows: readonly (number | null)[];
+  /** Where it publishes events over ZeroMQ (vLLM, SGLang); absent: ports 5557, 5558 of its host. */
+  readonly zmq?: ZmqEvents;
+  /** Key of the Redis stream of its events (our own workers); absent: they are read over HTTP. */
+  readonly stream?: string;
+}
+
+/** Addresses of a ZeroMQ publisher, those of data-parallel rank 0; rank r adds r to the ports. */
+export interface ZmqEvents {
+  readonly endpoint: string;
+  /** Where lost events are asked for; null: nowhere. */
+  readonly replayEndpoint: string | null;
+  /** Beginning of the topics of its events; empty: all. */
+  readonly topic: string;
+  /** Data-parallel ranks that publish. */
+  readonly ranks: number;
 }
 
 /** Load that a worker reports of itself. */
