@@ -8,6 +8,7 @@
  *   cache-replay.ts   runs a trace through the KV cache: hit rates and evictions
  *   sim-clock.ts      simulated time: an event queue
  *   sim-worker.ts     a worker on it; sim-kv-changes.ts: its cache's events as a fleet reads them
+ *   fleet/            many of them behind the router's production parts
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
  *
@@ -29,6 +30,17 @@ export {
   speededUp,
 } from "#engine/mock";
 export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
+export {
+  type FleetOptions,
+  type FleetRequest,
+  type FleetResult,
+  type FleetTraffic,
+  idealHitRate,
+  type Quantiles,
+  runFleet,
+  type TraceTrafficOptions,
+  traceTraffic,
+} from "./fleet/index.ts";
 export {
   drawLengths,
   LENGTH_MIXES,

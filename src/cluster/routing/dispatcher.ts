@@ -13,6 +13,7 @@ import type {
 import type { Rng } from "./chance.ts";
 import { createPolicy, type RoutingPolicyName } from "./create-policy.ts";
 import { FleetSpeeds } from "./fleet-speeds.ts";
+import type { PromptInFlight } from "./in-flight-prefixes.ts";
 import { prefixPlan } from "./kv-cost.ts";
 import { LoadBooks } from "./load-books.ts";
 import type { PrefixFinder, PrefixQuery } from "./prefix-finder.ts";
@@ -162,7 +163,7 @@ export class Dispatcher {
       uncachedTokens,
       blockTokens,
     });
-    this.#options.prefixes.routed(request, worker);
+    this.#watch(reservation, this.#options.prefixes.routed(request, worker));
     const fewest = Math.min(...plans.map((plan) => plan.uncachedTokens));
     return {
       type: "routed",
@@ -172,6 +173,16 @@ export class Dispatcher {
       promisedTokens: request.promptTokens - uncachedTokens,
       bestTokens: request.promptTokens - fewest,
     };
+  }
+
+  #watch(reservation: Reservation, prompt: PromptInFlight): void {
+    reservation.watch({
+      firstToken: () => prompt.computed(),
+      end: (how, outputTokens) => {
+        prompt.dropped();
+        if (how === "ended") this.traffic.ended(outputTokens);
+      },
+    });
   }
 
   #candidates(

@@ -13,6 +13,7 @@
  *   fleet-speeds.ts      speeds of all workers; measured-speeds.ts: of one; decayed-fit.ts
  *   traffic.ts           how often requests come, and how long they are
  *   prefix-finder.ts     asks each index that knows of a worker
+ *   in-flight-prefixes.ts   prompts that are not announced yet
  *   load.ts, chance.ts   load in ms; the least of equals; chance
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.
@@ -37,13 +38,13 @@ export {
 } from "./dispatcher.ts";
 export { FleetSpeeds } from "./fleet-speeds.ts";
 export { hashText } from "./hash-ring.ts";
+export { InFlightPrefixes, type PromptInFlight } from "./in-flight-prefixes.ts";
 export type { TrafficOutlook } from "./kv-cost.ts";
 export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
 export {
   IndexedPrefixes,
   type IndexPlace,
   type PrefixFinder,
-  type PrefixPredictions,
   type PrefixQuery,
 } from "./prefix-finder.ts";
 export type {
@@ -52,4 +53,5 @@ export type {
   LoadObserver,
   Reservation,
   ReservationEnd,
+  ReservationWatcher,
 } from "./reservation.ts";

@@ -1,10 +1,13 @@
+import type { Clock } from "#base";
 import type {
   KvScope,
   PrefixLookup,
   PrefixMatch,
+  PromptBlocks,
   WorkerInfo,
   WorkerNumber,
 } from "#cluster/protocol";
+import { InFlightPrefixes, type PromptInFlight } from "./in-flight-prefixes.ts";
 
 /** What is looked up of a request. */
 export interface PrefixQuery {
@@ -18,95 +21,107 @@ export interface PrefixQuery {
 export interface PrefixFinder {
   /** One per worker; null: nothing, or nothing is known. */
   find(query: PrefixQuery, workers: readonly WorkerInfo[]): readonly (PrefixMatch | null)[];
-  /** A worker got the request, and will have its prompt. */
-  routed(query: PrefixQuery, worker: WorkerInfo): void;
+  /** The worker got the request, and will have its prompt. */
+  routed(query: PrefixQuery, worker: WorkerInfo): PromptInFlight;
 }
 
 /** Where a worker's blocks are indexed. */
 export interface IndexPlace {
   readonly lookup: PrefixLookup;
   readonly number: WorkerNumber;
+  /** As its events name it. */
   readonly model: string;
   readonly blockTokens: number;
-  /** Told what was routed: an index of guesses, beside the announced blocks or instead of them. */
-  readonly predictions?: PrefixPredictions;
+  /** Of a worker that announces nothing: told what it got. */
+  readonly routed?: (prompt: PromptBlocks) => void;
 }
 
-/** An index that believes what was routed, for a while. */
-export interface PrefixPredictions extends PrefixLookup {
-  routed(
-    worker: WorkerNumber,
-    tokens: { readonly scope: KvScope; readonly keys: Uint32Array },
-  ): void;
-}
-
-/** Looks a prompt up once per index, model and block size, and takes the best of what is known. */
+/**
+ * Looks a prompt up once per index, model and block size, and adds what is on its way. Nothing is
+ * announced before it is computed: without that, a burst of equal prompts would scatter.
+ */
 export class IndexedPrefixes implements PrefixFinder {
+  readonly inFlight: InFlightPrefixes;
   readonly #placeOf: (worker: WorkerInfo) => IndexPlace | null;
+  /** Looked up when the request was routed, and needed again when it is booked. */
+  readonly #answers = new WeakMap<PrefixQuery, PrefixAnswers>();
 
   /** `placeOf`: null where nothing is known of the worker's blocks. */
-  constructor(placeOf: (worker: WorkerInfo) => IndexPlace | null) {
+  constructor(placeOf: (worker: WorkerInfo) => IndexPlace | null, clock: Clock) {
     this.#placeOf = placeOf;
+    this.inFlight = new InFlightPrefixes(clock);
   }
 
   find(query: PrefixQuery, workers: readonly WorkerInfo[]): readonly (PrefixMatch | null)[] {
-    const found = new Lookups(query);
+    const answers = this.#answersOf(query);
     return workers.map((worker) => {
       const place = this.#placeOf(worker);
-      return place === null ? null : found.of(place);
+      const answer = place === null ? null : answers.of(place);
+      if (place === null || answer === null) return null;
+      const coming = this.inFlight.leadingBlocks(worker.id, answer.prompt.keys);
+      return withComing(answer.matches.get(place.number), coming, place.number);
     });
   }
 
-  routed(query: PrefixQuery, worker: WorkerInfo): void {
+  routed(query: PrefixQuery, worker: WorkerInfo): PromptInFlight {
     const place = this.#placeOf(worker);
-    if (query.tokens === null || place?.predictions === undefined) return;
-    const scope = scopeOf(query, place);
-    place.predictions.routed(place.number, place.predictions.blocksOf(scope, query.tokens));
+    const answer = place === null ? null : this.#answersOf(query).of(place);
+    if (place === null || answer === null) return NOT_INDEXED;
+    place.routed?.(answer.prompt);
+    return this.inFlight.add(worker.id, answer.prompt.keys);
+  }
+
+  #answersOf(query: PrefixQuery): PrefixAnswers {
+    const answers = this.#answers.get(query) ?? new PrefixAnswers(query);
+    this.#answers.set(query, answers);
+    return answers;
   }
 }
 
+const NOT_INDEXED: PromptInFlight = { computed: () => {}, dropped: () => {} };
+
+interface PrefixAnswer {
+  readonly prompt: PromptBlocks;
+  readonly matches: ReadonlyMap<WorkerNumber, PrefixMatch>;
+}
+
 /** The answers to one prompt, each asked for once. */
-class Lookups {
+class PrefixAnswers {
   readonly #query: PrefixQuery;
-  readonly #answers = new Map<PrefixLookup, Map<string, ReadonlyMap<WorkerNumber, PrefixMatch>>>();
+  readonly #answers = new Map<PrefixLookup, Map<string, PrefixAnswer>>();
 
   constructor(query: PrefixQuery) {
     this.#query = query;
   }
 
-  of(place: IndexPlace): PrefixMatch | null {
-    const announced = this.#find(place.lookup, place);
-    if (place.predictions === undefined) return announced;
-    return better(announced, this.#find(place.predictions, place));
-  }
-
-  #find(lookup: PrefixLookup, place: IndexPlace): PrefixMatch | null {
-    const { tokens } = this.#query;
+  /** Null: the prompt's tokens are not known. */
+  of({ lookup, model, blockTokens }: IndexPlace): PrefixAnswer | null {
+    const { tokens, salt, lora } = this.#query;
     if (tokens === null) return null;
-    const answers = this.#answers.get(lookup) ?? new Map();
+    const answers = this.#answers.get(lookup) ?? new Map<string, PrefixAnswer>();
     this.#answers.set(lookup, answers);
-    const key = `${place.blockTokens} ${place.model}`;
-    let matches: ReadonlyMap<WorkerNumber, PrefixMatch> | undefined = answers.get(key);
-    if (matches === undefined) {
-      const prompt = lookup.blocksOf(scopeOf(this.#query, place), tokens);
-      matches = new Map(lookup.find(prompt).map((match) => [match.worker, match]));
-      answers.set(key, matches);
-    }
-    return matches.get(place.number) ?? null;
+    const name = `${blockTokens} ${model}`;
+    const known = answers.get(name);
+    if (known !== undefined) return known;
+    const scope: KvScope = { model, blockTokens, salt, lora, group: 0 };
+    const prompt = lookup.blocksOf(scope, tokens);
+    const matches = new Map(lookup.find(prompt).map((match) => [match.worker, match]));
+    const answer = { prompt, matches };
+    answers.set(name, answer);
+    return answer;
   }
 }
 
-function scopeOf({ salt, lora }: PrefixQuery, { model, blockTokens }: IndexPlace): KvScope {
-  return { model, blockTokens, salt, lora, group: 0 };
-}
-
-/** What was routed will be on the device: a guess counts where it goes beyond what is announced. */
-function better(announced: PrefixMatch | null, guess: PrefixMatch | null): PrefixMatch | null {
-  if (announced === null || guess === null) return announced ?? guess;
-  const [device, host, any] = announced.levels;
-  const guessed = guess.levels[0];
+/** What comes will be on the device; it counts where it goes beyond what is announced. */
+function withComing(
+  match: PrefixMatch | undefined,
+  coming: number,
+  worker: WorkerNumber,
+): PrefixMatch | null {
+  if (match === undefined && coming === 0) return null;
+  const [device, host, any] = match?.levels ?? [0, 0, 0];
   return {
-    worker: announced.worker,
-    levels: [Math.max(device, guessed), Math.max(host, guessed), Math.max(any, guessed)],
+    worker,
+    levels: [Math.max(device, coming), Math.max(host, coming), Math.max(any, coming)],
   };
 }

@@ -45,6 +45,13 @@ interface ReservationParts {
   readonly onEnd: () => void;
 }
 
+/** What else has to know how far a request is. */
+export interface ReservationWatcher {
+  firstToken?(): void;
+  /** Called once, as the last. */
+  end?(how: ReservationEnd, outputTokens: number): void;
+}
+
 /**
  * A request's load on its worker: `dispatched`, then `firstToken`, then `tokens` as they come, then
  * `end`. Each may be called at any time and any number of times; what no longer applies changes
@@ -62,6 +69,7 @@ export class Reservation {
   readonly #observer: LoadObserver | undefined;
   readonly #onEnd: () => void;
   readonly #share: Share;
+  readonly #watchers: ReservationWatcher[] = [];
   #phase: "dispatched" | "decoding" | "over" = "dispatched";
   #outputTokens = 0;
   #touchedMs: number;
@@ -106,6 +114,11 @@ export class Reservation {
     return this.#share.heldBlocks;
   }
 
+  /** Adds one that is told from now on. */
+  watch(watcher: ReservationWatcher): void {
+    this.#watchers.push(watcher);
+  }
+
   /** The prompt is computed. */
   firstToken(): void {
     if (this.#phase !== "dispatched") return;
@@ -118,6 +131,7 @@ export class Reservation {
     this.#account.stopWaiting(this.#share, nowMs);
     this.#markMs = nowMs;
     this.#markTokens = this.#outputTokens;
+    for (const watcher of this.#watchers) watcher.firstToken?.();
   }
 
   /** More tokens have come, the first ones included. */
@@ -136,11 +150,12 @@ export class Reservation {
   }
 
   /** Releases all; false where that was done before. */
-  end(_how: ReservationEnd): boolean {
+  end(how: ReservationEnd): boolean {
     if (this.#phase === "over") return false;
     this.#phase = "over";
     this.#account.remove(this.#share, this.#touch());
     this.#onEnd();
+    for (const watcher of this.#watchers) watcher.end?.(how, this.#outputTokens);
     return true;
   }
 
