@@ -24,6 +24,8 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,
+    // A worker's own flags set it.
+    mock: null,
     // CUDA's environment variables set these.
     "cuda.home": null,
     "cuda.pythonRoots": null,

@@ -5,6 +5,7 @@
  * works with token ids. Plain data passes between them, once per step.
  *
  *   llm.ts       the public class: load, generate, stream, chat, embed
+ *   mock-models.ts   models without weights, for sizing fleets
  *
  * Subfolders, each with its own index.ts, lowest layer first:
  *
@@ -88,3 +89,9 @@ export {
   sequencesOf,
 } from "#sampling";
 export { LLM, type LlmOptions } from "./llm.ts";
+export {
+  MOCK_STEP_TOKENS,
+  type MockModelOptions,
+  startMockModel,
+  startMockModels,
+} from "./mock-models.ts";

@@ -65,6 +65,11 @@ export interface LlmOptions extends LoadOptions {
   readonly onWarning?: (message: string) => void;
   /** Receives the progress of the slow parts of loading. */
   readonly onProgress?: (progress: LoadProgress) => void;
+  /**
+   * A model of the same files, which lives longer: its tokenizer, templates and text threads are
+   * shared. Default: none, the model has its own.
+   */
+  readonly textOf?: LLM;
 }
 
 /** The model's files, and how it was loaded. */
@@ -76,6 +81,8 @@ interface ModelParts extends ModelFiles {
   readonly settings: EngineOptions;
   readonly phases: readonly LoadPhase[];
   readonly onWarning: (message: string) => void;
+  /** The text side is another model's. Default: false. */
+  readonly sharesText?: boolean;
 }
 
 /**
@@ -102,11 +109,13 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #warnOnce: (message: string) => void;
   readonly #starter: RequestStarter;
   readonly #source: Pick<ModelParts, "path" | "template">;
+  readonly #sharesText: boolean;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
     this.#settings = parts.settings;
     this.#text = parts.text;
+    this.#sharesText = parts.sharesText ?? false;
     this.#text.useContext(info.contextTokensMax);
     this.#source = { path: parts.path, template: parts.template };
     this.#warnOnce = warnOnce(parts.onWarning);
@@ -131,7 +140,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    *   INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
    */
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
-    const { onWarning = warnOnStandardError, onProgress, ...rest } = options;
+    const { onWarning = warnOnStandardError, onProgress, textOf = null, ...rest } = options;
     const wanted = parseEngineOptions(rest);
     const { revision, cacheDir } = wanted.hub;
     const name = wanted.servedName ?? nameOf(model);
@@ -159,9 +168,11 @@ export class LLM implements ServedModel, AsyncDisposable {
         ...{ type: "load", path },
         options: { ...settings, speculative: { ...speculative, model: drafter } },
       });
-      const reading = readFiles(path, { name, template, settings, onWarning });
+      const how = { name, template, settings, onWarning };
+      const reading = textOf === null ? readFiles(path, how) : textOf.#files();
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
-      const parts = { ...files, path, template, settings, phases, onWarning };
+      const sharesText = textOf !== null;
+      const parts = { ...files, path, template, settings, phases, onWarning, sharesText };
       return new LLM(client, describe(name, info, files), parts);
     } catch (error) {
       await client.close();
@@ -360,7 +371,12 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Cancels running requests and frees the model. May be called repeatedly. */
   async close(): Promise<void> {
-    await Promise.all([this.#client.close(), this.#text.dispose()]);
+    await Promise.all([this.#client.close(), this.#sharesText ? null : this.#text.dispose()]);
+  }
+
+  /** For a model that shares them. */
+  #files(): ModelFiles {
+    return { text: this.#text, defaultSampling: this.defaultSampling };
   }
 
   /** `close`, for `await using`. */

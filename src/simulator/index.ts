@@ -23,8 +23,10 @@ export {
   costPreset,
   fitCost,
   isCostPreset,
+  loadCostModel,
   type MockVocabulary,
   mockOutput,
+  poolBlocks,
   type StepCost,
   type StepSize,
   speededUp,
@@ -54,7 +56,6 @@ export { mixedWorkload } from "./mixed-workload.ts";
 export { SimClock } from "./sim-clock.ts";
 export { kvChangesOf, type ScopeBase } from "./sim-kv-changes.ts";
 export {
-  poolBlocks,
   type SimListener,
   type SimOutcome,
   type SimRequest,

@@ -7,6 +7,7 @@ import {
   MockMemory,
   type MockVocabulary,
   mockToken,
+  poolBlocks,
   StepMeter,
 } from "#engine/mock";
 import {
@@ -70,7 +71,7 @@ export interface SimWorkerParts {
   readonly blockTokens?: number;
   /** Blocks of the device, of host memory, of the disk. Default: the model's pool. */
   readonly blocks?: readonly [number, number, number];
-  /** Default: of a GPU, steps of 8192 tokens. */
+  /** Default: steps of 2048 tokens. */
   readonly scheduler?: Partial<SchedulerConfig>;
   /** Changes of the cache, once a step. Absent: none are made, which is quicker. */
   readonly onChanges?: (changes: readonly KvChange[]) => void;
@@ -82,7 +83,8 @@ interface Running {
   readonly sequence: Sequence;
 }
 
-const STEP_TOKENS = 8192;
+/** As of mocks that serve over HTTP. */
+const STEP_TOKENS = 2048;
 const BLOCK_TOKENS = 16;
 /** Few ids, no text: outputs that differ are enough. */
 const VOCABULARY: MockVocabulary = {
@@ -289,13 +291,6 @@ export function speedsOf(model: CostModel): WorkerSpeeds {
     decodeMs: (requests, tokens) => stepMs + decodingMs * requests + contextTokenMs * tokens,
     loadMsPerToken: [loadMs(model, 1, 1), loadMs(model, 2, 1)],
   };
-}
-
-/** A preset's pool in blocks. */
-export function poolBlocks(model: CostModel, blockTokens: number): [number, number, number] {
-  const [device, host, disk] = model.poolTokens;
-  const blocksOf = (tokens: number) => Math.floor(tokens / blockTokens);
-  return [Math.max(1, blocksOf(device)), blocksOf(host), blocksOf(disk)];
 }
 
 function infoOf(

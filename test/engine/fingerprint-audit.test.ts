@@ -159,10 +159,11 @@ function together(changes: typeof keeping): Record<string, Change> {
   return grouped;
 }
 
-/** Options whose value is another checkpoint or another folder, and never another computation. */
+/** Options whose value is another checkpoint or folder, or none: never another computation. */
 const naming: Readonly<Record<string, string>> = {
   "hub.revision": "names other files, which the fingerprint knows by their contents",
   "kvCache.diskCacheDir": "names the folder itself",
+  mock: "stands in for the model: it has no folder, and a fingerprint of its own",
 };
 
 const BLOCK_BYTES = 3072;

@@ -30,7 +30,8 @@ export async function readFiles(
   path: string,
   { name, template, settings, onWarning }: Reading,
 ): Promise<ModelFiles> {
-  const checkpoint = openCheckpoint(path, { weights: !settings.randomWeights });
+  const weights = !settings.randomWeights && settings.mock === null;
+  const checkpoint = openCheckpoint(path, { weights });
   try {
     for (const warning of checkpoint.warnings) onWarning(warning);
     return {

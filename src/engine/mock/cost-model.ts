@@ -120,6 +120,13 @@ export function loadMs(model: CostModel, level: 1 | 2, tokens: number): number {
   return level === 1 ? copyMs : copyMs + bytes / model.diskBytesPerMs;
 }
 
+/** A cost model's pool in blocks, by level. */
+export function poolBlocks(model: CostModel, blockTokens: number): [number, number, number] {
+  const [device, host, disk] = model.poolTokens;
+  const blocksOf = (tokens: number) => Math.floor(tokens / blockTokens);
+  return [Math.max(1, blocksOf(device)), blocksOf(host), blocksOf(disk)];
+}
+
 /** The same machine, `factor` times as fast in everything. */
 export function speededUp(model: CostModel, factor: number): CostModel {
   const { step } = model;

@@ -3,6 +3,7 @@ import { invalidSetting, issueText } from "#base";
 import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
 import { DRAFT_KINDS, DRAFT_LENGTH_MAX, DRAFT_WIDTH_MAX, GrammarOptions } from "#sampling";
 import { SchedulerConfig } from "#scheduler";
+import { MockOptions } from "./mock-config.ts";
 
 const byteCount = z.int().positive();
 
@@ -245,6 +246,9 @@ export const EngineOptions = z
       .describe(
         "Random weights from a fixed seed, for benchmarks of a model that has only a config.json.",
       ),
+    mock: MockOptions.nullable()
+      .default(null)
+      .describe("Costs of steps in place of a model: tokens are made up, no weights are read."),
     quantization: z
       .enum(["none", "int8"])
       .default("none")

@@ -3,6 +3,7 @@
  *
  *   api.ts          arguments and results of callers; stats.ts: counts of an engine
  *   config.ts       how a model is loaded and run
+ *   mock-config.ts  costs in place of a model
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
  *   loaded-drafts.ts  what a model's tokens are drafted by; speculation-info.ts: what callers see
@@ -49,6 +50,7 @@ export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
 export { Heartbeat } from "./heartbeat.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
+export { CostFileConfig, MockOptions, parseCostFile } from "./mock-config.ts";
 export {
   clientOf,
   type EmbeddingOutput,

@@ -1,15 +1,26 @@
 /** Combines the statistics of the cache and of its movers for metrics and health. */
 
 import type { CacheLevelReport, CacheReport, MoveReport } from "#engine/protocol";
-import type { CacheMemory, MoveStats, TrafficStats } from "#engine/tiers";
-import type { LevelStats } from "#kvcache";
+import type { MoveStats, TrafficStats } from "#engine/tiers";
+import type { KvCache, LevelStats } from "#kvcache";
 
 const MS_PER_SECOND = 1000;
 const LEVEL_NAMES = ["device", "host", "disk"] as const;
 const NO_TRAFFIC: TrafficStats = { count: 0, bytes: 0, ms: 0, failures: 0 };
 
+/** A cache whose moves are counted. */
+export interface CountedMemory {
+  readonly cache: Pick<KvCache, "stats">;
+  stats(): {
+    readonly copy: MoveStats;
+    readonly offload: MoveStats;
+    readonly onboard: MoveStats;
+    readonly disk: { readonly reads: TrafficStats; readonly writes: TrafficStats } | null;
+  };
+}
+
 /** Reads some thirty numbers, without a scan: made when they are due, not in every step. */
-export function cacheStats(memory: Pick<CacheMemory, "cache" | "stats">): CacheReport {
+export function cacheStats(memory: CountedMemory): CacheReport {
   const { levels, ...rest } = memory.cache.stats();
   const { copy, offload, onboard, disk } = memory.stats();
   return {

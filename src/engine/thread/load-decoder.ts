@@ -173,14 +173,17 @@ function sampledRowsMax({ scheduler }: EngineOptions): number {
   return Math.max(scheduler.runningSequencesMax, PROMPT_LOGIT_ROWS);
 }
 
-interface CompilerParts {
+export interface CompilerParts {
   readonly options: EngineOptions;
   readonly vocabularySize: number;
   readonly eosTokenIds: readonly number[];
   readonly clock: Clock;
 }
 
-function compilersOf(parts: CompilerParts): (vocabulary: GrammarVocabulary) => GrammarCompiler {
+/** Makes compilers of grammars, once a vocabulary is known. */
+export function compilersOf(
+  parts: CompilerParts,
+): (vocabulary: GrammarVocabulary) => GrammarCompiler {
   const { options, vocabularySize, eosTokenIds, clock } = parts;
   return ({ bytes, ends }) =>
     new GrammarCompiler({

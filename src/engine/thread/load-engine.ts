@@ -14,6 +14,7 @@ import { refuseWindow } from "./attention-window.ts";
 import { cudaSettings } from "./cuda-settings.ts";
 import { embeddingInfo } from "./embedding-info.ts";
 import { loadDecoder } from "./load-decoder.ts";
+import { loadMock } from "./load-mock.ts";
 import { LoadPhases } from "./load-phases.ts";
 import {
   type LoadContext,
@@ -30,6 +31,7 @@ export async function loadEngine(
   context: LoadContext,
 ): Promise<LoadedEngine> {
   const { options } = message;
+  if (options.mock !== null) return await loadMock(message, options.mock, context);
   const phases = new LoadPhases(context.clock);
   const checkpoint = await phases.run("files", () =>
     openCheckpoint(message.path, { weights: !options.randomWeights }),

@@ -7,6 +7,7 @@ import type { EngineInfo, LoadMessage, LoadPhase, LoadProgress } from "#engine/p
 import type { CacheMemory } from "#engine/tiers";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
 import type { WeightSupply } from "#models";
+import type { CountedMemory } from "./cache-stats.ts";
 import type { LoadPhases } from "./load-phases.ts";
 
 /** A loaded engine. Dispose of the engine first, then `memory`, then the device. */
@@ -14,15 +15,18 @@ export interface LoadedEngine {
   readonly engine: StepEngine;
   /** The same engine where the model is a decoder; null: an encoder, which generates nothing. */
   readonly generator: Engine | null;
-  readonly device: Device;
+  readonly device: Pick<Device, "dispose">;
   readonly info: EngineInfo;
   /** Where the cache's events come from; null for a model without a cache. */
   readonly kvEvents: KvEventOutlet | null;
   /** The cache's bytes in all levels; null for a model without a cache. */
-  readonly memory: CacheMemory | null;
+  readonly memory: EngineMemory | null;
   /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
 }
+
+/** What the thread itself asks of a cache's memory. */
+export type EngineMemory = CountedMemory & Pick<CacheMemory, "close">;
 
 /** The same without phases: the result for one kind of model. */
 export type LoadedModel = Omit<LoadedEngine, "phases">;
