@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { RouterOptions } from "../dist/cluster/index.js";
 import { EngineOptions, RetentionParams, SamplingParams } from "../dist/engine/index.js";
 import { BODY_LEVELS_MAX } from "../dist/server/body-shape.js";
 import { HTTP_ERRORS, ServerOptions } from "../dist/server/index.js";
@@ -106,6 +107,10 @@ line of \`--input\`; over HTTP it is TensorRT-LLM's \`kv_cache_retention_config\
 ## Server: \`perigee serve\`, \`startServer(model, options)\`
 
 ${table(ServerOptions)}
+
+## Router: \`perigee route\`, [docs/router.md](router.md)
+
+${table(RouterOptions)}
 `;
 }
 

@@ -23,6 +23,8 @@ export type ErrorCode =
   | "SHUTTING_DOWN" // the server stops or the model is closed: no new work is taken
   | "ABORTED" // a cancelled download, a closed connection; calls reject with their signal's reason
   | "UNAUTHORIZED" // a missing or wrong API key or hub token
+  | "WORKER_FAILED" // workers of a fleet failed, and none could take over
+  | "WORKER_TIMEOUT" // a worker of a fleet did not answer in time, and none could take over
   | "NETWORK" // a download, or a server that is measured, failed
   | "IO"; // a local file or port cannot be used
 

@@ -21,6 +21,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/worker.ts")).defineWorker,
   },
   {
+    name: "route",
+    description: "Route requests to many workers behind one OpenAI-compatible address.",
+    load: async () => (await import("./commands/route.ts")).defineRoute,
+  },
+  {
     name: "generate",
     description: "Continue prompts and print the completions.",
     load: async () => (await import("./commands/generate.ts")).defineGenerate,

@@ -5,10 +5,17 @@
  *   index/       which worker has which part of a prompt
  *   routing/     which worker gets a request
  *   membership/  which workers there are
+ *   router/      one OpenAI address for many workers
  *
  * @module
  */
 export * from "#cluster/index";
 export * from "#cluster/membership";
 export type * from "#cluster/protocol";
+export {
+  RouterOptions,
+  type RouterSecrets,
+  type RunningRouter,
+  startRouter,
+} from "#cluster/router";
 export * from "#cluster/routing";

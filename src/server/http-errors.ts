@@ -61,6 +61,8 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
   SHUTTING_DOWN: { ...broken("shutting_down", 503), retryAfterSeconds: 5 },
   ABORTED: invalid("aborted", 499),
   UNAUTHORIZED: { status: 401, type: "authentication_error", code: "invalid_api_key" },
+  WORKER_FAILED: broken("worker_failed", 502),
+  WORKER_TIMEOUT: broken("worker_timeout", 504),
   NETWORK: broken("network", 502),
   IO: broken("io"),
 };

@@ -10,6 +10,7 @@ import type {
   EngineListener,
   EngineStats,
   FinishReason,
+  GeneratedTokens,
   GenerateOptions,
   GenerateResult,
   ModelInfo,
@@ -185,7 +186,14 @@ export class ToyModel implements ServedModel {
     try {
       const writers = Array.from({ length: params.n }, (_, index) => {
         const text = answerText(this.#reply(ids, index, params), params);
-        return new SequenceWriter(info, { index, text, params, hasText: this.codec !== null });
+        const writer = new SequenceWriter(info, {
+          index,
+          text,
+          params,
+          hasText: this.codec !== null,
+        });
+        writer.skip(earlierOf(prompt, index));
+        return writer;
       });
       while (writers.some((writer) => !writer.ended)) {
         await pause(this.#options.msPerToken ?? 0, options.signal);
@@ -349,6 +357,11 @@ export class ToyModel implements ServedModel {
   }
 }
 
+function earlierOf(prompt: Prompt, index: number): GeneratedTokens {
+  const generated = typeof prompt === "string" ? [] : (prompt.generated ?? []);
+  return generated[index] ?? { tokenIds: [] };
+}
+
 /** 0 ms is the event loop's next turn: whatever waits to be read or written gets its chance. */
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return ms === 0 ? turn(undefined, { signal }) : sleep(ms, undefined, { signal });
@@ -378,6 +391,12 @@ class SequenceWriter {
     this.#stop = params.stop.find((stop) => text.includes(stop)) ?? null;
     const end = this.#stop === null ? text.length : text.indexOf(this.#stop);
     this.#ids = [...bytesOf(text.slice(0, end)), END];
+  }
+
+  /** Goes on behind tokens that another model has made. */
+  skip({ tokenIds, ended = false }: GeneratedTokens): void {
+    for (const _ of tokenIds) this.#step();
+    this.ended = ended;
   }
 
   /** A beam comes at once, at the end. */

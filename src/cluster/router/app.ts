@@ -1,0 +1,34 @@
+/** The router's HTTP application. */
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Counter } from "prom-client";
+import { createHttpApp } from "#server";
+import type { RouterContext } from "./context.ts";
+import { modelsRoutes } from "./models-route.ts";
+import { operationRoutes } from "./operations.ts";
+import { relayRoutes } from "./relay-route.ts";
+
+/** What the application needs before its routes' context exists. */
+export interface AppParts {
+  readonly config: RouterContext["config"];
+  readonly texts: WeakMap<FastifyRequest, string>;
+  readonly requests: Counter<"route" | "status">;
+}
+
+/** An application without routes; it does not listen yet. */
+export function createRouterApp({ config, texts, requests }: AppParts): FastifyInstance {
+  return createHttpApp({
+    config,
+    bodyBytesMax: config.requestBytesMax,
+    newId: () => randomUUID(),
+    onRequestEnd: ({ route, status }) =>
+      requests.inc({ route: route ?? "none", status: String(status) }),
+    onText: (request, text) => texts.set(request, text),
+  });
+}
+
+export function addRoutes(app: FastifyInstance, context: RouterContext): void {
+  operationRoutes(app, context);
+  modelsRoutes(app, context);
+  relayRoutes(app, context);
+}

@@ -1,0 +1,227 @@
+/** One attempt: a request at one worker, until its answer is relayed or the attempt has failed. */
+import type { IncomingHttpHeaders } from "node:http";
+import { EngineError } from "#base";
+import { AnswerBuffer } from "./answer-buffer.ts";
+import type { ClientStream } from "./client-stream.ts";
+import type { StreamReader } from "./stream-reader.ts";
+import type { Sweep, Watched } from "./sweep.ts";
+import {
+  failureText,
+  isConnectFailure,
+  type UpstreamCall,
+  type UpstreamReader,
+} from "./upstream.ts";
+import type { WorkerLink } from "./worker-link.ts";
+
+/** A complete answer of a worker. */
+export interface WorkerAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** How an attempt ended. */
+export type Outcome =
+  /** The stream was relayed to its end. */
+  | { readonly kind: "streamed" }
+  /** Nothing was sent to the client yet. */
+  | { readonly kind: "answered"; readonly answer: WorkerAnswer }
+  /** The answer was too long to be held, and was passed on as it came. */
+  | { readonly kind: "passed-on"; readonly complete: boolean }
+  | { readonly kind: "failed"; readonly error: EngineError; readonly isConnectFailure: boolean }
+  /** The client is gone. */
+  | { readonly kind: "cancelled" };
+
+/** Longest times without progress, in ms. */
+export interface AttemptLimits {
+  readonly firstTokenTimeoutMs: number;
+  readonly tokenTimeoutMs: number;
+  readonly answerTimeoutMs: number;
+}
+
+/** What an attempt is made of. */
+export interface AttemptParts {
+  readonly link: WorkerLink;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Null: the client wants one answer. */
+  readonly reader: StreamReader | null;
+  readonly client: ClientStream;
+  readonly limits: AttemptLimits;
+  readonly sweep: Sweep;
+  /** Takes over the client's response, for an answer that is too long to be held. */
+  readonly passOn: (status: number, headers: IncomingHttpHeaders) => void;
+  /** Before the first event of this worker is sent. */
+  readonly onBegin: () => void;
+  /** More tokens have come, as far as can be told. */
+  readonly onTokens: (count: number) => void;
+}
+
+export class Attempt implements UpstreamReader, Watched {
+  readonly #parts: AttemptParts;
+  readonly #buffer: AnswerBuffer;
+  #call: UpstreamCall | null = null;
+  #settle: ((outcome: Outcome) => void) | null = null;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  #streaming = false;
+  #tokens = 0;
+  #progressMs = performance.now();
+  #paused = false;
+
+  constructor(parts: AttemptParts) {
+    this.#parts = parts;
+    this.#buffer = new AnswerBuffer({
+      begin: () => parts.passOn(this.#status, this.#headers),
+      write: (text) => this.#send(text, true),
+    });
+  }
+
+  run(): Promise<Outcome> {
+    const { link, path, headers, body, sweep } = this.#parts;
+    return new Promise((resolve) => {
+      this.#settle = resolve;
+      sweep.add(this);
+      link.breaker.begin();
+      const request = { method: "POST", path, body, headers: { ...headers, ...link.headers } };
+      this.#call = link.upstream.send({ ...request, method: "POST" }, this);
+    });
+  }
+
+  /** Ends the attempt at once; the worker is told by the end of its connection. */
+  cancel(): void {
+    this.#end({ kind: "cancelled" });
+  }
+
+  /** The worker is gone as others say; one that still makes progress is left alone. */
+  workerGone(reason: string): void {
+    if (performance.now() - this.#progressMs >= GONE_MS) {
+      this.#fail(failed(this.#name, reason));
+    }
+  }
+
+  look(nowMs: number): void {
+    const { limits, client } = this.#parts;
+    if (this.#paused) {
+      this.#progressMs = nowMs;
+      return;
+    }
+    const limitMs = this.#limitMs(limits);
+    if (nowMs - this.#progressMs <= limitMs) return;
+    const what = this.#tokens > 0 || client.hasContent ? "next" : "first";
+    this.#fail(
+      new EngineError(
+        "WORKER_TIMEOUT",
+        `Cannot relay answer: worker ${this.#name} has not sent its ${what} part in ${limitMs} ms`,
+      ),
+    );
+  }
+
+  onHead(status: number, headers: IncomingHttpHeaders): void {
+    this.#status = status;
+    this.#headers = headers;
+    const type = headers["content-type"] ?? "";
+    const isStream = /^text\/event-stream\b/i.test(type);
+    this.#streaming = this.#parts.reader !== null && status === 200 && isStream;
+  }
+
+  onData(bytes: Buffer): void {
+    const { reader } = this.#parts;
+    if (!this.#streaming || reader === null) {
+      this.#progressMs = performance.now();
+      this.#buffer.add(bytes);
+      return;
+    }
+    try {
+      const { text, tokens } = reader.read(bytes);
+      if (tokens > 0 || this.#tokens === 0) this.#advance(text, tokens);
+      if (text !== "") this.#send(text, text.startsWith("data:") || text.includes("\ndata:"));
+      if (reader.failure !== null) this.#fail(ownFailure(this.#name, reader.failure));
+    } catch (error) {
+      this.#fail(failed(this.#name, error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  onEnd(): void {
+    const { reader } = this.#parts;
+    if (this.#streaming && reader !== null) {
+      if (reader.isComplete) this.#end({ kind: "streamed" });
+      else this.#fail(failed(this.#name, "its stream ended early"));
+    } else if (this.#buffer.passedOn) {
+      this.#end({ kind: "passed-on", complete: true });
+    } else {
+      const answer = { status: this.#status, headers: this.#headers, body: this.#buffer.take() };
+      this.#end({ kind: "answered", answer });
+    }
+  }
+
+  onFailure(error: Error): void {
+    const isConnect = isConnectFailure(error);
+    this.#fail(failed(this.#name, failureText(error), error), isConnect);
+  }
+
+  get #name(): string {
+    return this.#parts.link.info.id;
+  }
+
+  #limitMs({ firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs }: AttemptLimits): number {
+    if (this.#parts.reader === null) {
+      return this.#status === 0 ? answerTimeoutMs : tokenTimeoutMs;
+    }
+    return this.#tokens === 0 ? firstTokenTimeoutMs : tokenTimeoutMs;
+  }
+
+  #advance(text: string, tokens: number): void {
+    if (tokens === 0 && !text.includes("data:")) return;
+    this.#progressMs = performance.now();
+    this.#tokens += tokens;
+    if (tokens > 0) this.#parts.onTokens(tokens);
+  }
+
+  #send(text: string, isContent: boolean): void {
+    const { client } = this.#parts;
+    if (this.#streaming) this.#parts.onBegin();
+    if (client.write(text, this.#progressMs, isContent) || this.#paused) return;
+    this.#paused = true;
+    this.#call?.pause();
+    client.onRoom(() => {
+      this.#paused = false;
+      this.#progressMs = performance.now();
+      this.#call?.resume();
+    });
+  }
+
+  #fail(error: EngineError, isConnect = false): void {
+    if (this.#buffer.passedOn) this.#end({ kind: "passed-on", complete: false });
+    else this.#end({ kind: "failed", error, isConnectFailure: isConnect });
+  }
+
+  #end(outcome: Outcome): void {
+    const settle = this.#settle;
+    if (settle === null) return;
+    this.#settle = null;
+    this.#parts.sweep.delete(this);
+    const isOver = outcome.kind === "streamed" || outcome.kind === "answered";
+    if (!isOver) this.#call?.abort(ENDED);
+    settle(outcome);
+  }
+}
+
+/** A worker that others hold for gone is believed to be, if it was silent for this long, too. */
+const GONE_MS = 1000;
+
+/** Made once: an error per request would cost a stack trace each. */
+const ENDED = new EngineError("ABORTED", "Cannot continue: the request is over");
+
+function failed(worker: string, reason: string, cause?: unknown): EngineError {
+  return new EngineError("WORKER_FAILED", `Cannot relay answer: worker ${worker}: ${reason}`, {
+    cause,
+  });
+}
+
+/** The worker's own words, as they stood in its stream. */
+function ownFailure(worker: string, latin1: string): EngineError {
+  const text = Buffer.from(latin1, "latin1").toString("utf8").slice(0, 500);
+  return failed(worker, `it says ${text}`);
+}

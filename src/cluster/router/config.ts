@@ -1,0 +1,104 @@
+import { z } from "zod";
+import { invalidSetting, issueText } from "#base";
+import { httpFields } from "#server";
+
+/** Options of the router: address, workers, limits, what happens when a worker fails. */
+export const RouterOptions = z
+  .strictObject({
+    ...httpFields,
+    worker: z
+      .array(z.url({ protocol: /^https?$/, error: "must be an http or https URL" }))
+      .default([])
+      .describe(
+        "URL of a worker: a Perigee server, vLLM, SGLang, TensorRT-LLM or any server with " +
+          "OpenAI's API; may be repeated.",
+      ),
+    model: z
+      .array(z.string().min(1))
+      .default([])
+      .describe(
+        "Folder with the tokenizer of a model that workers serve, as FOLDER or NAME=FOLDER; may " +
+          "be repeated. The router then renders and encodes its prompts once, and sends ids.",
+      ),
+    requestBytesMax: z
+      .int()
+      .positive()
+      .default(64 * 2 ** 20)
+      .describe("Longest request body, in bytes; half of it may be numbers."),
+    concurrentRequestsMax: z
+      .int()
+      .positive()
+      .default(8192)
+      .describe("Most requests in work at a time; further ones get 429 and Retry-After."),
+    retriesMax: z
+      .int()
+      .min(0)
+      .default(2)
+      .describe("Most further attempts at other workers before a request's first token."),
+    migrationsMax: z
+      .int()
+      .min(0)
+      .default(3)
+      .describe("Most moves of one request to another worker behind its first token."),
+    connectTimeoutMs: z
+      .int()
+      .positive()
+      .default(2000)
+      .describe("Longest time to connect to a worker."),
+    firstTokenTimeoutMs: z
+      .int()
+      .positive()
+      .default(600_000)
+      .describe("Longest time to a stream's first token."),
+    tokenTimeoutMs: z
+      .int()
+      .positive()
+      .default(60_000)
+      .describe("Longest time between two tokens of a stream."),
+    answerTimeoutMs: z
+      .int()
+      .positive()
+      .default(3_600_000)
+      .describe("Longest time to an answer that is not streamed."),
+    breakerFailures: z
+      .int()
+      .positive()
+      .default(3)
+      .describe("Failures of a worker in a row after which it gets no requests for a while."),
+    breakerOpenMs: z
+      .int()
+      .positive()
+      .default(10_000)
+      .describe("How long a worker gets no requests then; one request tries it afterwards."),
+    answerBytesMax: z
+      .int()
+      .positive()
+      .default(2 ** 30)
+      .describe("Longest answer of a worker, in bytes; a longer one is cut off."),
+    sessionHeader: z
+      .string()
+      .regex(/^[a-z0-9-]+$/, "must be a header's name in lower case")
+      .default("x-session-id")
+      .describe("Header that names a client's session, for the policy session."),
+    showWorker: z
+      .boolean()
+      .default(false)
+      .describe("Tell clients in the header x-perigee-worker which worker answered."),
+    statusIntervalMs: z
+      .int()
+      .positive()
+      .default(60_000)
+      .describe("How often the state of index and workers is looked at for the log."),
+  })
+  .readonly();
+/** Options as passed to `startRouter`. */
+export type RouterOptions = z.input<typeof RouterOptions>;
+/** Validated options with defaults filled in. */
+export type RouterConfig = z.output<typeof RouterOptions>;
+
+/** Validates options and fills in defaults. Throws INVALID_ARGUMENT naming the invalid option. */
+export function parseRouterConfig(options: RouterOptions): RouterConfig {
+  const parsed = RouterOptions.safeParse(options, { error: issueText });
+  if (parsed.success) return parsed.data;
+  throw invalidSetting(parsed.error, options);
+}

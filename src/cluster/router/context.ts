@@ -1,0 +1,32 @@
+import { randomBytes } from "node:crypto";
+import type { FastifyBaseLogger, FastifyRequest } from "fastify";
+import type { Registry } from "prom-client";
+import type { Membership } from "#cluster/protocol";
+import type { Dispatcher } from "#cluster/routing";
+import type { RouterConfig } from "./config.ts";
+import type { PromptReader } from "./prompt-reader.ts";
+import type { Relay, RelayTools } from "./relay.ts";
+import type { WorkerLinks } from "./worker-links.ts";
+
+/** What all routes of the router share. */
+export interface RouterContext {
+  readonly config: RouterConfig;
+  readonly version: string;
+  readonly membership: Membership;
+  readonly links: WorkerLinks;
+  readonly dispatcher: Dispatcher;
+  readonly prompts: PromptReader;
+  readonly tools: RelayTools;
+  /** Requests in work. */
+  readonly relays: Set<Relay>;
+  readonly registry: Registry;
+  readonly state: { draining: boolean };
+  /** JSON texts of bodies as they came. */
+  readonly texts: WeakMap<FastifyRequest, string>;
+  readonly log: () => FastifyBaseLogger;
+}
+
+/** A seed that JSON carries exactly. */
+export function freshSeed(): number {
+  return Number(randomBytes(8).readBigUInt64LE() >> 11n);
+}

@@ -1,0 +1,114 @@
+/** A client's request as the router reads it: only what routing and relaying need. */
+import type { IncomingHttpHeaders } from "node:http";
+import { EngineError, isPlainObject } from "#base";
+import { requestIdPattern } from "#server";
+
+/** Which fields hold the prompt. */
+export type RequestKind = "chat" | "completions" | "embeddings" | "other";
+
+export interface GenerationRequest {
+  readonly path: string;
+  readonly kind: RequestKind;
+  /** The body's JSON as it came. */
+  readonly text: string;
+  readonly body: Readonly<Record<string, unknown>>;
+  /** Of the answer, sent again to each worker. */
+  readonly id: string;
+  readonly model: string | null;
+  readonly stream: boolean;
+  /** Prompts × n. */
+  readonly choiceCount: number;
+  readonly promptCount: number;
+  readonly wantsUsage: boolean;
+  /** The client speaks to the worker's private field itself: the body is left as it is. */
+  readonly isPrivate: boolean;
+  readonly salt: string | null;
+  readonly session: string | null;
+  readonly priority: number;
+  /** Expected output tokens; null: unknown. */
+  readonly outputTokens: number | null;
+  /** Headers for workers. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const KINDS: Readonly<Record<string, RequestKind>> = {
+  "/v1/chat/completions": "chat",
+  "/v1/completions": "completions",
+  "/v1/embeddings": "embeddings",
+};
+
+/** Headers of clients that workers get; others could steer a worker past its router. */
+const PASSED_HEADERS = ["accept", "traceparent", "tracestate", "user-agent"] as const;
+
+const HEADER_LENGTH_MAX = 1024;
+
+export interface RequestParts {
+  readonly path: string;
+  readonly text: string;
+  readonly body: unknown;
+  readonly headers: IncomingHttpHeaders;
+  /** Of the HTTP request. */
+  readonly id: string;
+  readonly sessionHeader: string;
+}
+
+/** Throws INVALID_ARGUMENT for a body that is no object; a worker says what else is wrong. */
+export function readRequest(parts: RequestParts): GenerationRequest {
+  const { path, text, body, headers } = parts;
+  if (!isPlainObject(body)) {
+    throw new EngineError("INVALID_ARGUMENT", "Cannot use body: must be a JSON object", {
+      param: "body",
+    });
+  }
+  const kind = KINDS[path] ?? "other";
+  const promptCount = kind === "chat" ? 1 : promptsIn(body.prompt ?? body.input);
+  const id = idOf(body.request_id) ?? parts.id;
+  return {
+    ...{ path, kind, text, body, id, promptCount },
+    model: typeof body.model === "string" ? body.model : null,
+    stream: body.stream === true && (kind === "chat" || kind === "completions"),
+    choiceCount: promptCount * countOf(body.n),
+    wantsUsage: isPlainObject(body.stream_options) && body.stream_options.include_usage === true,
+    isPrivate: Object.hasOwn(body, "perigee"),
+    salt: typeof body.cache_salt === "string" ? body.cache_salt : null,
+    session: sessionOf(headers[parts.sessionHeader], body.user),
+    priority: typeof body.priority === "number" ? body.priority : 0,
+    outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
+    headers: workerHeaders(headers, id),
+  };
+}
+
+function workerHeaders(headers: IncomingHttpHeaders, id: string): Record<string, string> {
+  const passed: Record<string, string> = { "content-type": "application/json", "x-request-id": id };
+  for (const name of PASSED_HEADERS) {
+    const value = headers[name];
+    if (typeof value === "string" && value.length <= HEADER_LENGTH_MAX) passed[name] = value;
+  }
+  return passed;
+}
+
+function idOf(value: unknown): string | null {
+  return typeof value === "string" && requestIdPattern.test(value) ? value : null;
+}
+
+function sessionOf(header: string | string[] | undefined, user: unknown): string | null {
+  if (typeof header === "string" && header !== "") return header.slice(0, HEADER_LENGTH_MAX);
+  return typeof user === "string" && user !== "" ? user.slice(0, HEADER_LENGTH_MAX) : null;
+}
+
+function lengthOf(value: unknown): number | null {
+  return typeof value === "number" && value > 0 ? value : null;
+}
+
+/** What is no count is refused by the worker. */
+function countOf(value: unknown): number {
+  const isCount = typeof value === "number" && Number.isInteger(value) && value >= 1;
+  return isCount ? Math.min(value, CHOICES_MAX) : 1;
+}
+
+const CHOICES_MAX = 1024;
+
+function promptsIn(value: unknown): number {
+  if (!Array.isArray(value) || typeof value[0] === "number") return 1;
+  return Math.max(1, value.length);
+}

@@ -1,0 +1,27 @@
+/**
+ * cluster/router: one OpenAI address for many workers.
+ *
+ * A request is read once (generation-request.ts), a worker is chosen (#cluster/routing), and the
+ * worker's answer is relayed as bytes. Where the worker fails, another one takes over: before the
+ * first token by starting again, behind it by going on from the generated tokens.
+ *
+ *   router.ts             starts and stops a router
+ *   config.ts             options
+ *   app.ts                the HTTP application; context.ts: what its routes share
+ *   relay-route.ts        routes that a worker answers
+ *   relay.ts              one request: attempts until it is answered; attempt.ts: one of them;
+ *                         relay-metrics.ts counts
+ *   worker-body.ts        the body that a worker gets; prompt-reader.ts: what routing reads
+ *   client-stream.ts      the client's side of a stream; answer-buffer.ts: an answer that is held
+ *   stream-reader.ts      a worker's stream; marker-reader.ts: with tokens told beside the events
+ *   upstream.ts           connections to a worker; worker-links.ts: to all of them
+ *   breaker.ts            keeps requests away from a worker that fails; sweep.ts: deadlines
+ *   models-route.ts, operations.ts   routes that the router answers itself
+ *
+ * Invariant: a request that was begun is ended in its worker's books, whichever way it ends.
+ * Invariant: nothing is sent to a client twice; events of a stream are not parsed.
+ *
+ * @module
+ */
+export { RouterOptions } from "./config.ts";
+export { type RouterSecrets, type RunningRouter, startRouter } from "./router.ts";

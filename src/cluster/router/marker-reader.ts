@@ -1,0 +1,179 @@
+/**
+ * Streams of Perigee workers with markers (docs/design/migration.md): comment lines that tell which
+ * tokens the events before them contain. Events are not parsed.
+ */
+
+import type { StreamPiece, StreamReader } from "./stream-reader.ts";
+
+/** What a worker found of a prompt in its cache. */
+export interface PromptMark {
+  readonly index: number;
+  readonly tokens: number;
+  readonly cachedTokens: number;
+}
+
+/** The state of one choice. */
+export interface ChoiceProgress {
+  /** With commas between them, as workers read and write them. */
+  ids: string;
+  tokens: number;
+  ended: boolean;
+}
+
+/** A piece without its marker may be this long: the marker comes in the same write. */
+const HELD_BYTES_MAX = 16 * 2 ** 20;
+
+const MARKER = "\n: ";
+const ERROR_EVENT = 'data: {"error":';
+const CHOICES_MAX = 65_536;
+
+/**
+ * Reads the pieces of one answer, by one or several workers one after the other. The lists of
+ * tokens go on; what waits for its marker is dropped by `restart`.
+ */
+export class MarkerReader implements StreamReader {
+  /** By choice. */
+  readonly choices: ChoiceProgress[];
+  readonly prompts: PromptMark[] = [];
+  #held = "";
+  /** No marker begins before this index of what is held. */
+  #scanned = 0;
+  #done = false;
+  #usage = false;
+  #failure: string | null = null;
+
+  constructor(choiceCount: number) {
+    this.choices = Array.from({ length: choiceCount }, () => ({
+      ids: "",
+      tokens: 0,
+      ended: false,
+    }));
+  }
+
+  /** Whether something came that a second worker would have to go on from. */
+  get begun(): boolean {
+    return this.choices.some(({ tokens, ended }) => ended || tokens > 0);
+  }
+
+  /** Every choice has ended: what follows is relayed as it comes. */
+  get allEnded(): boolean {
+    return this.choices.every(({ ended }) => ended);
+  }
+
+  /** The worker's error event, where one came: JSON in Latin-1. */
+  get failure(): string | null {
+    return this.#failure;
+  }
+
+  /** The stream's end was relayed. */
+  get isComplete(): boolean {
+    return this.#done;
+  }
+
+  /** A chunk of usage was relayed behind the last token. */
+  get hasUsage(): boolean {
+    return this.#usage;
+  }
+
+  /** Of the first worker, which computed the prompts alone. */
+  cachedTokens(promptCount: number): number {
+    return this.prompts.slice(0, promptCount).reduce((sum, mark) => sum + mark.cachedTokens, 0);
+  }
+
+  /** The client got nothing: the next worker begins from the start. */
+  forget(): void {
+    this.restart();
+    this.prompts.length = 0;
+    for (const choice of this.choices) {
+      choice.ids = "";
+      choice.tokens = 0;
+      choice.ended = false;
+    }
+  }
+
+  /** Drops what waits: the next piece is another worker's. */
+  restart(): void {
+    this.#held = "";
+    this.#scanned = 0;
+    this.#failure = null;
+  }
+
+  /** Throws where a worker breaks the form of markers. */
+  read(bytes: Buffer): StreamPiece {
+    const text = this.#held + bytes.toString("latin1");
+    let out = "";
+    let tokens = 0;
+    let start = 0;
+    let from = this.#scanned;
+    for (;;) {
+      const at = markerAt(text, from);
+      if (at < 0) break;
+      const end = text.indexOf("\n", at);
+      if (end < 0) break;
+      const kind = text[at + 2];
+      if (kind === "t" || kind === "p") {
+        out += text.slice(start, at);
+        if (kind === "t") tokens += this.#addTokens(text.slice(at + 4, end));
+        else this.#addPrompt(text.slice(at + 4, end));
+        start = text[end + 1] === "\n" ? end + 2 : end + 1;
+      }
+      from = end;
+      if (start > from) from = start - 1;
+    }
+    this.#held = text.slice(start);
+    this.#scanned = Math.max(0, from - start, this.#held.lastIndexOf("\n"));
+    if (this.allEnded) {
+      const rest = this.#held;
+      out += rest;
+      this.restart();
+      this.#done ||= rest.includes("data: [DONE]");
+      this.#usage ||= rest.includes('"usage":{');
+    } else if (this.#held !== "") this.#inspectHeld();
+    return { text: out, tokens };
+  }
+
+  #inspectHeld(): void {
+    const held = this.#held;
+    if (held.length > HELD_BYTES_MAX) throw new Error("a stream without markers");
+    const at = held.startsWith(ERROR_EVENT) ? 0 : held.indexOf(`\n${ERROR_EVENT}`) + 1;
+    if (at === 0 && !held.startsWith(ERROR_EVENT)) return;
+    const end = held.indexOf("\n", at);
+    if (end >= 0) this.#failure = held.slice(at + "data: ".length, end);
+  }
+
+  /** `0 995,317`, `0 -`, `0 2 end`. */
+  #addTokens(text: string): number {
+    const [index = "", ids = "-", end] = text.split(" ");
+    const choice = this.choices[Number(index)];
+    if (choice === undefined || choice.ended) throw new Error("a marker of an unknown choice");
+    if (end === "end") choice.ended = true;
+    if (ids === "-") return 0;
+    if (!IDS.test(ids)) throw new Error("a marker without token ids");
+    const count = commasIn(ids) + 1;
+    choice.ids = choice.ids === "" ? ids : `${choice.ids},${ids}`;
+    choice.tokens += count;
+    return count;
+  }
+
+  #addPrompt(text: string): void {
+    const [index = -1, tokens = -1, cachedTokens = -1] = text.split(" ").map(Number);
+    const isValid = [index, tokens, cachedTokens].every((n) => Number.isInteger(n) && n >= 0);
+    if (!isValid || this.prompts.length >= CHOICES_MAX) throw new Error("a marker of no prompt");
+    this.prompts.push({ index, tokens, cachedTokens });
+  }
+}
+
+const IDS = /^\d{1,9}(?:,\d{1,9})*$/;
+
+function commasIn(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf(","); at >= 0; at = text.indexOf(",", at + 1)) count++;
+  return count;
+}
+
+/** Index of the next comment line's colon; -1: none. */
+function markerAt(text: string, from: number): number {
+  if (from === 0 && text.startsWith(": ")) return 0;
+  const at = text.indexOf(MARKER, from);
+  return at < 0 ? -1 : at + 1;
+}

@@ -1,0 +1,56 @@
+/** Routes for operators and load balancers. */
+import type { FastifyInstance } from "fastify";
+import { EngineError } from "#base";
+import { httpFailure } from "#server";
+import type { RouterContext } from "./context.ts";
+
+export function operationRoutes(app: FastifyInstance, context: RouterContext): void {
+  for (const path of ["/health", "/ping", "/health/ready"]) {
+    app.get(path, async (_request, reply) => {
+      const problem = readinessProblem(context);
+      if (problem === null) return reply.code(200).send();
+      const { status, body, retryAfterSeconds } = httpFailure(problem);
+      if (retryAfterSeconds !== null) reply.header("retry-after", retryAfterSeconds);
+      return reply.code(status).send(body);
+    });
+  }
+  app.get("/health/live", async (_request, reply) => reply.code(200).send());
+  app.get("/version", async () => ({ version: context.version }));
+  for (const path of ["/server_info", "/get_server_info"]) {
+    app.get(path, async () => serverInfo(context));
+  }
+  app.get("/", async () => ({ name: "perigee router", version: context.version }));
+}
+
+/** Null: some worker takes requests. */
+function readinessProblem({ state, membership, links }: RouterContext): EngineError | null {
+  if (state.draining) {
+    return new EngineError("SHUTTING_DOWN", "The router is shutting down: running requests finish");
+  }
+  const ready = [...membership.workers.values()].some(
+    (member) => member.state === "ready" && links.find(member.info.id)?.breaker.state !== "open",
+  );
+  if (ready) return null;
+  const count = membership.workers.size;
+  return new EngineError("NOT_READY", `No worker is ready: ${count} are known`);
+}
+
+/** The fleet as this router sees it, without secrets. */
+function serverInfo(context: RouterContext): unknown {
+  const { version, config, membership, links, dispatcher, relays, state } = context;
+  const { apiKey, ...options } = config;
+  return {
+    version,
+    role: "router",
+    draining: state.draining,
+    requests_in_work: relays.size,
+    workers: [...membership.workers.values()].map(({ info, state: workerState }) => ({
+      ...info,
+      state: workerState,
+      breaker: links.find(info.id)?.breaker.state ?? null,
+      books: dispatcher.books.viewOf(info.id, 0),
+    })),
+    api_keys: apiKey.length,
+    options,
+  };
+}

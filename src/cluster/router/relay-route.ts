@@ -1,0 +1,108 @@
+/** Routes that a worker answers. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { EngineError } from "#base";
+import { eventText, httpFailure, logFailure } from "#server";
+import { freshSeed, type RouterContext } from "./context.ts";
+import { readRequest } from "./generation-request.ts";
+import { passedHeaders, Relay, type RelayAnswer } from "./relay.ts";
+
+const MS_PER_SECOND = 1000;
+
+/** Paths of POST requests that one worker answers. */
+export const RELAYED_PATHS = [
+  "/v1/chat/completions",
+  "/v1/completions",
+  "/v1/embeddings",
+  "/v1/chat/completions/render",
+  "/v1/completions/render",
+  "/tokenize",
+  "/detokenize",
+] as const;
+
+export function relayRoutes(app: FastifyInstance, context: RouterContext): void {
+  for (const path of RELAYED_PATHS) {
+    app.post(path, async (request, reply) => relayRequest(context, path, request, reply));
+  }
+}
+
+async function relayRequest(
+  context: RouterContext,
+  path: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const arrivedMs = performance.now();
+  admit(context);
+  const order = readRequest({
+    ...{ path, id: request.id, body: request.body, headers: request.headers },
+    text: context.texts.get(request) ?? "",
+    sessionHeader: context.config.sessionHeader,
+  });
+  const relay = new Relay(context.tools, {
+    ...{ request: order, ...context.prompts.read(order) },
+    ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
+    ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
+  });
+  context.relays.add(relay);
+  const stop = onHangUp(request, reply, () => relay.cancel());
+  try {
+    return send(context, reply, await relay.run());
+  } catch (error) {
+    if (!reply.raw.headersSent) throw error;
+    endWithError(request, reply, error);
+    return reply;
+  } finally {
+    stop();
+    context.relays.delete(relay);
+  }
+}
+
+/** Throws SHUTTING_DOWN and QUEUE_FULL. */
+function admit({ state, relays, config }: RouterContext): void {
+  if (state.draining) {
+    throw new EngineError(
+      "SHUTTING_DOWN",
+      "Cannot accept request: the router is shutting down; try again later or elsewhere",
+    );
+  }
+  const { concurrentRequestsMax } = config;
+  if (relays.size < concurrentRequestsMax) return;
+  throw new EngineError(
+    "QUEUE_FULL",
+    `Cannot accept request: at most ${concurrentRequestsMax} may be in work; try again later`,
+  );
+}
+
+/** Calls back when the client goes away before its answer is complete. */
+function onHangUp(request: FastifyRequest, reply: FastifyReply, callback: () => void): () => void {
+  const { socket } = request.raw;
+  const { raw } = reply;
+  const onClose = () => {
+    if (!raw.writableFinished) callback();
+  };
+  // Listen to the connection, too: a pipelined response gets no `close` event of its own.
+  socket.setMaxListeners(0).once("close", onClose);
+  raw.once("close", onClose);
+  if (raw.destroyed || socket.destroyed) onClose();
+  return () => {
+    socket.off("close", onClose);
+    raw.off("close", onClose);
+  };
+}
+
+function send(context: RouterContext, reply: FastifyReply, answer: RelayAnswer): FastifyReply {
+  if (answer === null) return reply.hijack();
+  const { status, headers, body, workerId } = answer;
+  if (context.config.showWorker) reply.header("x-perigee-worker", workerId);
+  return reply.code(status).headers(passedHeaders(headers)).send(body);
+}
+
+/** The head was sent: the failure is the stream's last event. */
+function endWithError(request: FastifyRequest, reply: FastifyReply, error: unknown): void {
+  reply.hijack();
+  const { raw } = reply;
+  const failure = httpFailure(error);
+  logFailure(request.log, error, failure);
+  if (raw.destroyed || raw.writableEnded) return;
+  raw.end(`\n\n${eventText(failure.body)}data: [DONE]\n\n`);
+}

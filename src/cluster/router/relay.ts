@@ -1,0 +1,351 @@
+/** One request at the router: attempts at workers, until it is answered. */
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import { EngineError } from "#base";
+import type { Dispatcher, DispatchRequest, ReservationEnd, Routed } from "#cluster/routing";
+import { HttpError } from "#server";
+import { Attempt, type AttemptLimits, type Outcome, type WorkerAnswer } from "./attempt.ts";
+import { ClientStream } from "./client-stream.ts";
+import type { GenerationRequest } from "./generation-request.ts";
+import { MarkerReader } from "./marker-reader.ts";
+import type { RelayMetrics } from "./relay-metrics.ts";
+import { LineReader, type StreamReader } from "./stream-reader.ts";
+import type { Sweep, Watched } from "./sweep.ts";
+import { answerText, markedBody } from "./worker-body.ts";
+import type { WorkerLink } from "./worker-link.ts";
+import type { WorkerLinks } from "./worker-links.ts";
+
+/** What all relays share. */
+export interface RelayTools {
+  readonly dispatcher: Dispatcher;
+  readonly links: WorkerLinks;
+  readonly sweep: Sweep;
+  readonly metrics: RelayMetrics;
+  readonly limits: AttemptLimits & {
+    readonly retriesMax: number;
+    readonly migrationsMax: number;
+    readonly streamKeepAliveMs: number;
+  };
+  readonly showWorker: boolean;
+  /** One line for operators. */
+  readonly say: (message: string, fields?: object) => void;
+}
+
+/** One request. */
+export interface RelayOrder {
+  readonly request: GenerationRequest;
+  /** What the dispatcher reads; `excluded` is the relay's. */
+  readonly query: Omit<DispatchRequest, "excluded">;
+  /** By prompt, where the router knows them. */
+  readonly promptTokenIds: readonly (readonly number[])[] | null;
+  readonly response: ServerResponse;
+  /** Headers that every answer has. */
+  readonly headers: Readonly<Record<string, string | number | string[] | undefined>>;
+  /** Draws of the request. */
+  readonly seed: number;
+  /** Unix time in seconds. */
+  readonly created: number;
+  readonly arrivedMs: number;
+}
+
+/** An answer for the caller to send; null: it was streamed, or the client is gone. */
+export type RelayAnswer = (WorkerAnswer & { readonly workerId: string }) | null;
+
+/** Who got a request, for its log line. */
+export interface RelayNotes {
+  workerId: string | null;
+  attempts: number;
+  migrations: number;
+  outputTokens: number;
+}
+
+/** What the client is told where no worker is left. */
+interface LastFailure {
+  readonly error: EngineError;
+  /** The worker's own words. */
+  readonly answer: RelayAnswer;
+}
+
+export class Relay implements Watched {
+  readonly notes: RelayNotes = { workerId: null, attempts: 0, migrations: 0, outputTokens: 0 };
+  readonly #tools: RelayTools;
+  readonly #order: RelayOrder;
+  readonly #client: ClientStream;
+  readonly #excluded = new Set<string>();
+  readonly #marked: MarkerReader | null;
+  #attempt: Attempt | null = null;
+  #cancelled = false;
+  #retries = 0;
+  #cachedTokens = 0;
+  #last: LastFailure | null = null;
+  /** Its fingerprint, once the client has tokens of a worker. */
+  #begunAt: WorkerLink | null = null;
+
+  constructor(tools: RelayTools, order: RelayOrder) {
+    const { request, response } = order;
+    this.#tools = tools;
+    this.#order = order;
+    this.#client = new ClientStream(response);
+    const isMarked = request.stream && !request.isPrivate;
+    this.#marked = isMarked ? new MarkerReader(request.choiceCount) : null;
+  }
+
+  /** Worker that has the request now; null: none. */
+  get workerId(): string | null {
+    return this.#attempt === null ? null : this.notes.workerId;
+  }
+
+  /** The client is gone: its worker is told at once. */
+  cancel(): void {
+    this.#cancelled = true;
+    this.#attempt?.cancel();
+  }
+
+  workerGone(reason: string): void {
+    this.#attempt?.workerGone(reason);
+  }
+
+  look(nowMs: number): void {
+    if (nowMs - this.#client.sentMs < this.#tools.limits.streamKeepAliveMs) return;
+    if (this.#order.request.stream) this.#client.comment("keep-alive", nowMs);
+  }
+
+  /** Rejects with what the client is to be told; behind the first byte it is told already. */
+  async run(): Promise<RelayAnswer> {
+    const { sweep } = this.#tools;
+    sweep.add(this);
+    try {
+      for (;;) {
+        const routed = this.#route();
+        if (routed === null) return this.#giveUp();
+        const answer = await this.#try(routed);
+        if (answer !== "again") return answer;
+      }
+    } finally {
+      sweep.delete(this);
+    }
+  }
+
+  /** Null: no worker is left. */
+  #route(): (Routed & { readonly link: WorkerLink }) | null {
+    const { dispatcher, links } = this.#tools;
+    for (;;) {
+      const found = dispatcher.route({ ...this.#order.query, excluded: this.#excluded });
+      if (found.type === "unrouted") {
+        this.#last ??= { error: unrouted(found.reason, this.#order.request.model), answer: null };
+        return null;
+      }
+      const link = links.find(found.worker.id);
+      if (link !== null && this.#mayContinue(link)) return { ...found, link };
+      found.reservation.end("failed");
+      this.#excluded.add(found.worker.id);
+    }
+  }
+
+  /** A worker of another fingerprint would go on with other tokens. */
+  #mayContinue({ info }: WorkerLink): boolean {
+    const begun = this.#client.hasContent ? this.#begunAt : null;
+    return begun === null || begun.info.fingerprint === info.fingerprint;
+  }
+
+  async #try(routed: Routed & { readonly link: WorkerLink }): Promise<RelayAnswer | "again"> {
+    const { link, reservation } = routed;
+    const { metrics } = this.#tools;
+    this.notes.workerId = link.info.id;
+    this.notes.attempts++;
+    metrics.routed(routed, this.#order.arrivedMs);
+    const reader = this.#readerFor(link);
+    this.#attempt = this.#attemptAt(routed, reader);
+    const outcome = this.#cancelled ? CANCELLED : await this.#attempt.run();
+    this.#attempt = null;
+    reservation.end(endOf(outcome));
+    this.#tools.dispatcher.traffic.ended(reservation.outputTokens);
+    return this.#judge(outcome, link);
+  }
+
+  #judge(outcome: Outcome, link: WorkerLink): RelayAnswer | "again" {
+    const { metrics } = this.#tools;
+    const { id } = link.info;
+    switch (outcome.kind) {
+      case "cancelled":
+        link.breaker.undecided();
+        metrics.ended(id, "cancelled");
+        return null;
+      case "streamed":
+      case "passed-on":
+        link.breaker.succeeded();
+        metrics.ended(id, "ok");
+        if (outcome.kind === "streamed" || outcome.complete) this.#client.end();
+        else this.#order.response.destroy();
+        return null;
+      case "answered":
+        return this.#judgeAnswer(outcome.answer, link);
+      case "failed":
+        this.#blame(link, outcome.error);
+        return this.#goOn(link, { error: outcome.error, answer: null });
+    }
+  }
+
+  #judgeAnswer(answer: WorkerAnswer, link: WorkerLink): RelayAnswer | "again" {
+    const { metrics } = this.#tools;
+    const { id } = link.info;
+    const { status } = answer;
+    const own = { ...answer, workerId: id };
+    if (status === 401 || status === 403) {
+      link.breaker.undecided();
+      const reason = `it refuses the router's key (${status}); see --worker-api-key-file`;
+      const error = new EngineError("WORKER_FAILED", `Cannot relay: worker ${id}: ${reason}`);
+      metrics.ended(id, "refused");
+      this.#tools.say(error.message);
+      return this.#goOn(link, { error, answer: null });
+    }
+    if (status < 500 && status !== 429) {
+      link.breaker.succeeded();
+      metrics.ended(id, status < 400 ? "ok" : "client-error");
+      if (!this.#client.begun) return own;
+      throw new HttpError(status, "bad_request", answerText(answer.body));
+    }
+    const error = new EngineError(
+      status === 429 ? "QUEUE_FULL" : "WORKER_FAILED",
+      `Cannot relay answer: worker ${id} answers ${status}: ${answerText(answer.body)}`,
+    );
+    if (status === 429) {
+      link.breaker.undecided();
+      metrics.ended(id, "busy");
+    } else this.#blame(link, error);
+    return this.#goOn(link, { error, answer: own });
+  }
+
+  #blame(link: WorkerLink, error: EngineError): void {
+    const { id } = link.info;
+    this.#tools.metrics.ended(id, "failed");
+    const opened = link.breaker.failed();
+    this.#tools.say(error.message, { requestId: this.#order.request.id, worker: id });
+    if (opened) this.#tools.say(`worker ${id} gets no requests for a while: it failed repeatedly`);
+  }
+
+  /** Another worker, if there may be one; else what the client is told. */
+  #goOn(link: WorkerLink, last: LastFailure): RelayAnswer | "again" {
+    const { limits, metrics } = this.#tools;
+    const { id } = link.info;
+    this.#last = last;
+    this.#excluded.add(id);
+    if (this.#client.closed || this.#cancelled) return null;
+    if (!this.#client.hasContent) {
+      if (this.#retries >= limits.retriesMax) return this.#giveUp();
+      this.#retries++;
+      metrics.retried(id);
+      this.#marked?.forget();
+      return "again";
+    }
+    if (!this.#canMigrate(link)) return this.#giveUp();
+    this.notes.migrations++;
+    metrics.migrated(id);
+    this.#cachedTokens = this.#marked?.cachedTokens(this.#order.request.promptCount) ?? 0;
+    this.#marked?.restart();
+    return "again";
+  }
+
+  #canMigrate({ info }: WorkerLink): boolean {
+    const { migrationsMax } = this.#tools.limits;
+    if (this.#marked === null || info.fingerprint === null) return false;
+    return this.notes.migrations < migrationsMax;
+  }
+
+  #giveUp(): RelayAnswer {
+    const { error, answer } = this.#last ?? { error: unrouted("gone", null), answer: null };
+    const isTold = this.#client.begun;
+    if (!isTold && answer !== null) return answer;
+    throw error;
+  }
+
+  #readerFor({ info }: WorkerLink): StreamReader | null {
+    const { request } = this.#order;
+    if (!request.stream) return null;
+    return isMarkable(info) && this.#marked !== null ? this.#marked : new LineReader();
+  }
+
+  #attemptAt(
+    { link, reservation }: Routed & { readonly link: WorkerLink },
+    reader: StreamReader | null,
+  ): Attempt {
+    const { request, response, headers } = this.#order;
+    const { limits, sweep, metrics, showWorker } = this.#tools;
+    const { id } = link.info;
+    const own = showWorker ? { ...headers, "x-perigee-worker": id } : headers;
+    let isFirst = true;
+    return new Attempt({
+      ...{ link, reader, limits, sweep, client: this.#client },
+      ...{ path: request.path, headers: request.headers, body: this.#bodyFor(link) },
+      passOn: (status, answered) => {
+        response.writeHead(status, { ...own, ...passedHeaders(answered) });
+      },
+      onBegin: () => {
+        this.#client.begin(own);
+        this.#begunAt ??= link;
+      },
+      onTokens: (count) => {
+        if (isFirst) metrics.firstToken(id, this.#order.arrivedMs);
+        isFirst = false;
+        this.notes.outputTokens += count;
+        reservation.tokens(count);
+      },
+    });
+  }
+
+  #bodyFor({ info }: WorkerLink): string {
+    const { request, promptTokenIds, seed, created } = this.#order;
+    const isKnown = request.kind === "chat" || request.kind === "completions";
+    if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
+    const marked = this.#marked;
+    const begun = marked?.begun === true;
+    return markedBody(request, {
+      ...{ promptTokenIds, seed, created },
+      progress: begun ? marked.choices : null,
+      cachedTokens: this.#cachedTokens,
+    });
+  }
+}
+
+const CANCELLED: Outcome = { kind: "cancelled" };
+
+/** Workers with a fingerprint read the private field. */
+function isMarkable({ kind, fingerprint }: WorkerLink["info"]): boolean {
+  return kind === "perigee" && fingerprint !== null;
+}
+
+/** Headers of a worker's answer that concern the client. */
+export function passedHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const name of ["content-type", "retry-after"] as const) {
+    const value = headers[name];
+    if (typeof value === "string") passed[name] = value;
+  }
+  return passed;
+}
+
+function endOf(outcome: Outcome): ReservationEnd {
+  switch (outcome.kind) {
+    case "cancelled":
+      return "cancelled";
+    case "failed":
+      return outcome.error.code === "WORKER_TIMEOUT" ? "timed-out" : "failed";
+    case "answered":
+      return outcome.answer.status < 500 ? "ended" : "failed";
+    default:
+      return "ended";
+  }
+}
+
+function unrouted(reason: "model" | "gone" | "excluded", model: string | null): EngineError {
+  if (reason === "model" && model !== null) {
+    return new EngineError(
+      "MODEL_NOT_FOUND",
+      `The model \`${model.slice(0, 200)}\` does not exist.`,
+      {
+        param: "model",
+      },
+    );
+  }
+  const wanted = "a worker must be ready, current value is none";
+  return new EngineError("NOT_READY", `Cannot accept request: ${wanted}; try again later`);
+}

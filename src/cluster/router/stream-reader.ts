@@ -1,0 +1,56 @@
+/** Readers of event streams of workers, which relay bytes and parse no event. */
+
+/** What a piece of a stream contained. */
+export interface StreamPiece {
+  /** What may be relayed, in Latin-1. */
+  readonly text: string;
+  /** New tokens; of servers that do not say, the number of events. */
+  readonly tokens: number;
+}
+
+/** One worker's stream, or those of several workers that go on with each other's. */
+export interface StreamReader {
+  /** Throws where the stream has no form that can be relayed. */
+  read(bytes: Buffer): StreamPiece;
+  /** The worker's own error event, as JSON in Latin-1, where it was held back; null: none. */
+  readonly failure: string | null;
+  /** The stream's end has come. */
+  readonly isComplete: boolean;
+}
+
+const LINE_BYTES_MAX = 16 * 2 ** 20;
+const DONE = "data: [DONE]";
+
+/** The stream of a server without markers: whole lines are relayed as they are. */
+export class LineReader implements StreamReader {
+  readonly failure = null;
+  #held = "";
+  #done = false;
+
+  get isComplete(): boolean {
+    return this.#done;
+  }
+
+  read(bytes: Buffer): StreamPiece {
+    const piece = bytes.toString("latin1");
+    const end = piece.lastIndexOf("\n") + 1;
+    if (end === 0) {
+      this.#held += piece;
+      if (this.#held.length > LINE_BYTES_MAX) throw new Error("an event without end");
+      return NOTHING;
+    }
+    const text = end === piece.length ? this.#held + piece : this.#held + piece.slice(0, end);
+    this.#held = end === piece.length ? "" : piece.slice(end);
+    const done = text.includes(DONE);
+    this.#done ||= done;
+    return { text, tokens: eventsIn(text) - (done ? 1 : 0) };
+  }
+}
+
+const NOTHING: StreamPiece = { text: "", tokens: 0 };
+
+function eventsIn(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf("data:"); at >= 0; at = text.indexOf("\ndata:", at + 5)) count++;
+  return count;
+}

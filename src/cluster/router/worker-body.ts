@@ -1,0 +1,71 @@
+/** The body that a worker gets. */
+import { isPlainObject } from "#base";
+import type { GenerationRequest } from "./generation-request.ts";
+import type { ChoiceProgress } from "./marker-reader.ts";
+
+/** Fields of the private object `perigee` (docs/design/migration.md). */
+export interface PrivateFields {
+  /** By prompt, where the router has rendered and encoded them; null: the worker does. */
+  readonly promptTokenIds: readonly (readonly number[])[] | null;
+  /** Draws of choice c have this seed + c, unless the body has its own. */
+  readonly seed: number;
+  /** Unix time in seconds. */
+  readonly created: number;
+  /** Set where an earlier worker has begun. */
+  readonly progress: readonly ChoiceProgress[] | null;
+  readonly cachedTokens: number;
+}
+
+/** The client's JSON with the private object before its first field. Nothing else is changed. */
+export function markedBody(request: GenerationRequest, fields: PrivateFields): string {
+  const own = privateJson(request, fields);
+  if (fields.promptTokenIds !== null) return withIds(request, own, fields.promptTokenIds);
+  const { text } = request;
+  const open = text.indexOf("{") + 1;
+  const isEmpty = /^\s*\}/.test(text.slice(open, open + 64));
+  return `${text.slice(0, open)}"perigee":${own}${isEmpty ? "" : ","}${text.slice(open)}`;
+}
+
+/** A worker that has the ids reads of a conversation no more than its last message. */
+function withIds(
+  { kind, body }: GenerationRequest,
+  own: string,
+  prompts: readonly (readonly number[])[],
+): string {
+  const ids = prompts.map((list) => `[${list.join(",")}]`);
+  if (kind === "chat") {
+    const messages = Array.isArray(body.messages) ? body.messages.slice(-1) : body.messages;
+    const { length } = own;
+    const withPrompt = `${own.slice(0, length - 1)},"prompt_token_ids":${ids[0]}}`;
+    return `{"perigee":${withPrompt},${JSON.stringify({ ...body, messages }).slice(1)}`;
+  }
+  const { prompt: _text, ...rest } = body;
+  const json = JSON.stringify(rest);
+  const comma = json === "{}" ? "" : ",";
+  return `{"perigee":${own},"prompt":[${ids.join(",")}]${comma}${json.slice(1)}`;
+}
+
+function privateJson({ stream }: GenerationRequest, fields: PrivateFields): string {
+  const { seed, created, progress, cachedTokens } = fields;
+  const parts = [`"seed":${seed}`, `"created":${created}`];
+  if (stream) parts.push('"markers":true');
+  if (progress !== null) {
+    const choices = progress.map(({ ids, ended }) => `{"token_ids":"${ids}","ended":${ended}}`);
+    parts.push(`"continue":[${choices.join(",")}]`, `"cached_tokens":${cachedTokens}`);
+  }
+  return `{${parts.join(",")}}`;
+}
+
+/** What a failed worker's answer says, for the log: OpenAI's error, or its first characters. */
+export function answerText(body: Buffer): string {
+  const text = body.toString("utf8", 0, 2000);
+  try {
+    const value: unknown = JSON.parse(body.toString("utf8"));
+    const error = isPlainObject(value) ? (value.error ?? value.detail ?? value.message) : null;
+    if (isPlainObject(error) && typeof error.message === "string") return error.message;
+    if (typeof error === "string") return error;
+  } catch {
+    return text.slice(0, 200);
+  }
+  return text.slice(0, 200);
+}

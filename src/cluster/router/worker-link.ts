@@ -1,0 +1,12 @@
+import type { WorkerInfo } from "#cluster/protocol";
+import type { CircuitBreaker } from "./breaker.ts";
+import type { Upstream } from "./upstream.ts";
+
+/** One start of a worker, as the router talks to it. */
+export interface WorkerLink {
+  readonly info: WorkerInfo;
+  readonly upstream: Upstream;
+  readonly breaker: CircuitBreaker;
+  /** Headers of every request: the secret that the worker wants. */
+  readonly headers: Readonly<Record<string, string>>;
+}

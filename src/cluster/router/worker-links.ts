@@ -1,0 +1,82 @@
+import type { Clock } from "#base";
+import type { Member, Membership } from "#cluster/protocol";
+import { CircuitBreaker } from "./breaker.ts";
+import { Upstream } from "./upstream.ts";
+import type { WorkerLink } from "./worker-link.ts";
+
+export interface WorkerLinksOptions {
+  readonly clock: Clock;
+  readonly connectTimeoutMs: number;
+  readonly answerBytesMax: number;
+  readonly breakerFailures: number;
+  readonly breakerOpenMs: number;
+  /** Secret sent to workers as bearer token; null: none. */
+  readonly workerApiKey: string | null;
+  /** Certificates of authorities for https workers, in PEM; null: the system's. */
+  readonly ca: string | null;
+  /** Told of a worker that is gone: its requests go on elsewhere. */
+  readonly onGone: (workerId: string, reason: string) => void;
+  /** One line for operators. */
+  readonly say: (message: string) => void;
+}
+
+/** Connections and breakers of all members. */
+export class WorkerLinks {
+  readonly #options: WorkerLinksOptions;
+  readonly #links = new Map<string, WorkerLink>();
+  readonly #stopListening: () => void;
+
+  constructor(membership: Membership, options: WorkerLinksOptions) {
+    this.#options = options;
+    for (const member of membership.workers.values()) this.#join(member);
+    this.#stopListening = membership.listen({
+      joined: (member) => this.#join(member),
+      changed: ({ info, state }) => {
+        options.say(`worker ${info.id} is ${state}`);
+        if (state === "unreachable") options.onGone(info.id, "it is unreachable");
+      },
+      left: (id, reason) => this.#leave(id, reason),
+    });
+  }
+
+  get all(): Iterable<WorkerLink> {
+    return this.#links.values();
+  }
+
+  /** Null: it has left. */
+  find(workerId: string): WorkerLink | null {
+    return this.#links.get(workerId) ?? null;
+  }
+
+  /** Whether a request may go to the worker now. */
+  admits(workerId: string): boolean {
+    return this.#links.get(workerId)?.breaker.admits ?? false;
+  }
+
+  async close(): Promise<void> {
+    this.#stopListening();
+    await Promise.all([...this.#links.values()].map(({ upstream }) => upstream.close()));
+    this.#links.clear();
+  }
+
+  #join({ info, state }: Member): void {
+    const { clock, breakerFailures, breakerOpenMs, workerApiKey } = this.#options;
+    this.#links.set(info.id, {
+      info,
+      upstream: new Upstream(info.url, this.#options),
+      breaker: new CircuitBreaker({ clock, failuresMax: breakerFailures, openMs: breakerOpenMs }),
+      headers: workerApiKey === null ? {} : { authorization: `Bearer ${workerApiKey}` },
+    });
+    const served = info.models.join(", ");
+    this.#options.say(`worker ${info.id} joined: ${info.kind}, ${state}, serves ${served}`);
+  }
+
+  #leave(id: string, reason: string): void {
+    const link = this.#links.get(id);
+    if (link === undefined) return;
+    this.#links.delete(id);
+    this.#options.say(`worker ${id} left: ${reason}`);
+    this.#options.onGone(id, reason);
+    void link.upstream.close();
+  }
+}
