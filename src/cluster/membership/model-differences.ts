@@ -34,10 +34,12 @@ export function differenceOf(one: WorkerInfo, other: WorkerInfo): string | null 
   if (name === undefined) return null;
   if (one.fingerprint === null || other.fingerprint === null) return null;
   if (one.fingerprint === other.fingerprint) return null;
-  const [first, second] = [one.id, other.id].toSorted();
-  const versions = one.version === other.version ? "" : ` (${one.version} and ${other.version})`;
+  // In one order, so that the same pair is said once.
+  const [first, second] = one.id < other.id ? [one, other] : [other, one];
+  const isOne = first.version === second.version;
+  const versions = isOne ? "" : ` (${first.version} and ${second.version})`;
   return (
-    `Workers ${first} and ${second}${versions} serve ${name} with different weights, arithmetic ` +
-    "or KV format: their answers may differ, and no request moves between them"
+    `Workers ${first.id} and ${second.id}${versions} serve ${name} with different weights, ` +
+    "arithmetic or KV format: their answers may differ, and no request moves between them"
   );
 }

@@ -1,0 +1,205 @@
+/** Workers that are given by address: our own, other engines', and what is no worker at all. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import { StaticMembership } from "#cluster";
+import { type RunningServer, startServer } from "#server";
+import { membershipContract } from "../../contracts/membership.ts";
+import { type Answers, FOREIGN, serveForeign } from "../../support/foreign-server.ts";
+import { freePort } from "../../support/redis-server.ts";
+import { ToyModel } from "../../support/toy-model.ts";
+import { until } from "../../support/until.ts";
+
+const CHECK_MS = 50;
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** A server of ours; a draining one still has a request in work. */
+async function serveOwn(port: number, apiKey: string[] = []) {
+  const model = new ToyModel({ msPerToken: 20 });
+  const options = { port, apiKey, logLevel: "silent", shutdownTimeoutMs: 60_000 } as const;
+  const server: RunningServer = await startServer(model, options);
+  closing.push(() => stop(server));
+  return server;
+}
+
+async function stop(server: RunningServer): Promise<void> {
+  const closed = server.close();
+  await server.close(); // The second call ends the requests.
+  await closed;
+}
+
+function watch(urls: readonly string[], access: { secret?: string; workerApiKey?: string } = {}) {
+  const warnings: string[] = [];
+  const warn = (message: string) => warnings.push(message);
+  const membership = new StaticMembership({ urls, warn, checkMs: CHECK_MS, ...access });
+  closing.unshift(() => membership.close());
+  return { membership, warnings };
+}
+
+membershipContract(
+  async () => {
+    const ports = { a: await freePort(), b: await freePort() };
+    const urls = Object.values(ports).map((port) => `http://127.0.0.1:${port}`);
+    const { membership } = watch(urls);
+    return {
+      membership,
+      start: async (name) => {
+        const server = await serveOwn(ports[name]);
+        return {
+          id: server.url,
+          drain: async () => {
+            const body = { prompt: "Hello", max_tokens: 4000, ignore_eos: true, stream: true };
+            const answer = await fetch(`${server.url}/v1/completions`, {
+              method: "POST",
+              headers: { "content-type": "application/json" },
+              body: JSON.stringify({ model: "toy", ...body }),
+            });
+            void answer.text().catch(() => {});
+            void server.close();
+          },
+          leave: () => stop(server),
+          die: () => stop(server),
+        };
+      },
+      close: () => membership.close(),
+    };
+  },
+  { leaves: false },
+);
+
+describe("a server of another engine", () => {
+  test.each(Object.keys(FOREIGN) as (keyof typeof FOREIGN)[])(
+    "[CL50] %s is told by what it answers",
+    async (kind) => {
+      const server = await serveForeign(FOREIGN[kind]);
+      closing.push(server.close);
+      const { membership } = watch([`${server.url}/v1/`]);
+      await until("it joins", () => membership.workers.size === 1);
+      const [member] = membership.workers.values();
+      expect(member).toMatchObject({
+        state: "ready",
+        info: { id: server.url, kind, models: ["org/model"], contextTokensMax: 32768 },
+      });
+      const { version, kv } = member?.info ?? {};
+      expect({ version, kv }).toEqual(
+        {
+          vllm: {
+            version: "0.26.0",
+            kv: { blockTokens: 16, blocks: [27283], groupWindows: [null] },
+          },
+          sglang: {
+            version: "0.5.9",
+            kv: { blockTokens: 64, blocks: [10_000], groupWindows: [null] },
+          },
+          "tensorrt-llm": { version: "1.2.0", kv: null },
+          openai: { version: "unknown", kv: null },
+        }[kind],
+      );
+    },
+  );
+
+  test("[CL50] that fails its checks is unreachable, and new when it is back", async () => {
+    const server = await serveForeign(FOREIGN.vllm);
+    closing.push(server.close);
+    const { membership, warnings } = watch([server.url]);
+    const member = () => membership.workers.get(server.url);
+    await until("it joins", () => member()?.state === "ready");
+    const epoch = member()?.info.epoch;
+    server.answer({ ...FOREIGN.vllm, "/health": 500, "/worker_info": 500, "/v1/models": 500 });
+    await until("it is unreachable", () => member()?.state === "unreachable");
+    server.answer(FOREIGN.vllm);
+    await until("it is back", () => member()?.state === "ready");
+    expect(member()?.info.epoch).not.toBe(epoch);
+    expect(warnings[0]).toBe(
+      `Cannot reach worker ${server.url}: it must answer, current state is status 500 at ` +
+        "/health; it gets no requests; trying again",
+    );
+    expect(warnings.at(-1)).toBe(`Worker ${server.url} answers`);
+  });
+
+  test("[CL50] gets its own key, and never the secret of the fleet but for one question", async () => {
+    const server = await serveForeign(FOREIGN.vllm);
+    closing.push(server.close);
+    const { membership } = watch([server.url], { secret: "of-the-fleet", workerApiKey: "its-own" });
+    await until("it joins", () => membership.workers.size === 1);
+    const tokens = server.asked.map(([path, token]) => `${path} ${token}`);
+    expect(tokens[0]).toBe("/worker_info of-the-fleet");
+    expect(tokens.slice(1).every((line) => line.endsWith(" its-own"))).toBe(true);
+  });
+});
+
+const STRANGE: readonly (readonly [what: string, answers: Answers, reason: string])[] = [
+  ["a web site", { "/": "<html>", "/v1/models": 404 }, "status 404 at /v1/models"],
+  ["text for JSON", { "/v1/models": "<html>" }, "no list of models at /v1/models"],
+  ["no model", { "/v1/models": { data: [] } }, "a list of models without a model"],
+  [
+    "models of numbers",
+    { "/v1/models": { data: [1, null, {}] } },
+    "a list of models without a model",
+  ],
+  [
+    "names that are lines",
+    { "/v1/models": { data: [{ id: "a\nb" }] } },
+    "a list of models without a model",
+  ],
+  [
+    "an endless answer",
+    { "/v1/models": "x".repeat(2_000_000) },
+    "an answer of more than 1048576 bytes",
+  ],
+  ["a locked door", { "/v1/models": 401 }, "a refused API key (status 401)"],
+  ["a secret's door", { "/worker_info": 401 }, "a refused secret (status 401)"],
+  ["a model that is loaded", { "/worker_info": 503 }, "a model that is being loaded"],
+  ["a redirect", { "/worker_info": 302, "/v1/models": 302 }, "status 302 at /v1/models"],
+  [
+    "half a worker",
+    { "/worker_info": { kind: "perigee", id: 7 } },
+    "Cannot read a worker: id must be a text of 1 to 500 characters, current value is 7",
+  ],
+];
+
+test.each(STRANGE)("[CL50] %s is no worker, which one line says", async (_, answers, reason) => {
+  const server = await serveForeign(answers);
+  closing.push(server.close);
+  const { membership, warnings } = watch([server.url]);
+  await until("it is asked twice", () => {
+    return server.asked.filter(([path]) => path === "/worker_info").length > 1;
+  });
+  expect(membership.workers.size).toBe(0);
+  expect(warnings).toEqual([
+    `Cannot use worker ${server.url}: it must be a server, current state is ${reason}; ` +
+      "check --worker; trying again",
+  ]);
+});
+
+test("[CL50] a worker that comes later joins, and says so", async () => {
+  const port = await freePort();
+  const { membership, warnings } = watch([`http://127.0.0.1:${port}`]);
+  await until("its absence is said", () => warnings.length > 0);
+  await serveOwn(port);
+  await until("it joins", () => membership.workers.size === 1);
+  expect(warnings).toEqual([
+    `Cannot use worker http://127.0.0.1:${port}: it must be a server, current state is ` +
+      "ECONNREFUSED; check --worker; trying again",
+    `Worker http://127.0.0.1:${port} answers`,
+  ]);
+});
+
+test("[CL56] a worker with a secret answers those who know it", async () => {
+  const server = await serveOwn(0, ["a-secret"]);
+  const wrong = watch([server.url], { secret: "another" });
+  await until("it is refused", () => wrong.warnings.length > 0);
+  expect(wrong.warnings[0]).toContain("a refused secret (status 401)");
+  const right = watch([server.url], { secret: "a-secret" });
+  await until("it joins", () => right.membership.workers.size === 1);
+  await sleep(3 * CHECK_MS);
+  expect(wrong.membership.workers.size).toBe(0);
+});
+
+test.each(["10.0.0.7:8000", "ftp://x", "", "http://x?key=1"])("[CL50] %j is no address", (url) => {
+  expect(() => new StaticMembership({ urls: [url], warn: () => {} })).toThrow(
+    /^Cannot use worker: worker must be an address such as http:\/\/10\.0\.0\.7:8000, current/,
+  );
+});
