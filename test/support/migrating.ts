@@ -73,7 +73,12 @@ export function relayed({ deliveries, rest }: MarkedStream, taken?: number): str
   return events.join("") + (taken === undefined ? rest : "");
 }
 
-/** By choice, its chunks; the others under -1. Ids of calls are random, and left out. */
+/** Text without the ids of calls, which are random. */
+export function withoutIds(text: string): string {
+  return text.replaceAll(/call_[0-9a-f]{24}/g, "call");
+}
+
+/** By choice, its chunks; the others under -1. Without ids of calls. */
 export function byChoice(text: string): ReadonlyMap<number, readonly string[]> {
   const chunks = new Map<number, string[]>();
   for (const block of text.split("\n\n")) {
@@ -81,7 +86,7 @@ export function byChoice(text: string): ReadonlyMap<number, readonly string[]> {
     const index = Number(/"choices":\[\{"index":(\d+)/.exec(block)?.[1] ?? -1);
     const list = chunks.get(index) ?? [];
     chunks.set(index, list);
-    list.push(block.replaceAll(/call_[0-9a-f]{24}/g, "call"));
+    list.push(withoutIds(block));
   }
   return chunks;
 }
