@@ -20,6 +20,12 @@ interface Live {
   computed: number;
 }
 
+/** Which requests come. */
+export interface HistoryKinds {
+  readonly adapters: boolean;
+  readonly salts: boolean;
+}
+
 export class CacheHistory {
   readonly blockTokens = BLOCK_TOKENS;
   readonly #cache: KvCache;
@@ -28,8 +34,11 @@ export class CacheHistory {
   readonly #live: Live[] = [];
   #state: number;
 
-  constructor(seed: number, shape: Partial<KvCacheShape> = {}) {
+  readonly #kinds: HistoryKinds;
+
+  constructor(seed: number, shape: Partial<KvCacheShape> = {}, kinds: Partial<HistoryKinds> = {}) {
     this.#state = seed;
+    this.#kinds = { adapters: true, salts: true, ...kinds };
     this.#cache = new KvCache({
       blocks: 160,
       blockTokens: BLOCK_TOKENS,
@@ -59,8 +68,8 @@ export class CacheHistory {
 
   #begin(): void {
     const head = this.#heads[this.#below(this.#heads.length)] ?? [];
-    const salted = this.#below(6) === 0;
-    const loraId = this.#below(6) === 0 ? this.#below(2) : null;
+    const salted = this.#below(6) === 0 && this.#kinds.salts;
+    const loraId = this.#below(6) === 0 && this.#kinds.adapters ? this.#below(2) : null;
     const scope = scopeKey({ loraId, cacheSalt: salted ? `salt ${this.#below(3)}` : null });
     const tokens = new IntList([...head, ...this.#tokens(1 + this.#below(30))]);
     const table = new BlockTable(scope, null);

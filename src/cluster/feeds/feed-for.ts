@@ -1,9 +1,18 @@
 import type { KvFeed, WorkerInfo } from "#cluster/protocol";
+import { engineFeed } from "./engine-feed.ts";
 import type { FeedOptions } from "./feed-options.ts";
 import { PerigeeFeed } from "./perigee-feed.ts";
 
 /** The feed of a worker's events; null: its cache announces nothing, or nothing that is read. */
 export function feedFor(worker: WorkerInfo, options: FeedOptions = {}): KvFeed | null {
   if (worker.kv === null) return null;
-  return worker.kind === "perigee" ? new PerigeeFeed(worker, options) : null;
+  switch (worker.kind) {
+    case "perigee":
+      return new PerigeeFeed(worker, options);
+    case "vllm":
+    case "sglang":
+      return engineFeed(worker, options);
+    default:
+      return null;
+  }
 }

@@ -5,17 +5,22 @@
  * translates its dialect into changes. What strangers send is bounded and checked; what cannot be
  * read is refused with a line, and a feed that lost its place starts anew.
  *
- *   feed-for.ts          which feed follows a worker
- *   perigee-feed.ts      our own servers' stream of events; perigee-changes.ts: its events
- *   sse-messages.ts      server-sent events as messages
- *   block-names.ts       64-bit names of blocks
- *   back-off.ts          the wait between tries; paced-warnings.ts: one line instead of thousands
+ *   feed-for.ts       which feed follows a worker; worker-scope.ts: which contents it has
+ *   perigee-feed.ts   our own servers' stream over HTTP; perigee-changes.ts: its events;
+ *                     sse-messages.ts: its framing
+ *   engine-feed.ts    vLLM's and SGLang's publishers: one zmq-feed.ts per rank, joined by
+ *                     feed-group.ts; zmq-sockets.ts, batch-frames.ts, batch-order.ts: transport
+ *                     and gaps; engine-events.ts, engine-fields.ts, extra-keys.ts: what batches
+ *                     say; msgpack-bounds.ts: what is not even decoded
+ *   block-names.ts    64-bit names of blocks
+ *   back-off.ts       the wait between tries; paced-warnings.ts: one line instead of thousands
  *
  * Invariant: a feed never throws and never ends by itself. Failures are `warn` and another try.
  *
  * @module
  */
+export { engineFeed } from "./engine-feed.ts";
 export { feedFor } from "./feed-for.ts";
 export type { FeedOptions } from "./feed-options.ts";
-export type { WorkerScope } from "./perigee-changes.ts";
-export { PerigeeFeed, workerScope } from "./perigee-feed.ts";
+export { PerigeeFeed } from "./perigee-feed.ts";
+export { type WorkerScope, workerScope } from "./worker-scope.ts";

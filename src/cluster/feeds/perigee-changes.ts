@@ -3,13 +3,7 @@ import { EngineError } from "#base";
 import type { KvChange, KvLevel } from "#cluster/protocol";
 import type { KvEvent, NumberedKvEvent, SnapshotBlock, StoredBlock } from "#kvcache";
 import { blockNames } from "./block-names.ts";
-
-/** Which contents a worker's blocks are. */
-export interface WorkerScope {
-  /** Workers of equal models share contents. */
-  readonly model: string;
-  readonly blockTokens: number;
-}
+import type { WorkerScope } from "./worker-scope.ts";
 
 /** A block, and what is before it. */
 interface PlacedBlock {

@@ -5,8 +5,9 @@ import { parseKvEvent, parseKvSnapshot } from "#kvcache";
 import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
-import { changesOfEvent, changesOfSnapshot, type WorkerScope } from "./perigee-changes.ts";
+import { changesOfEvent, changesOfSnapshot } from "./perigee-changes.ts";
 import { type SseMessage, SseMessages } from "./sse-messages.ts";
+import { type WorkerScope, workerScope } from "./worker-scope.ts";
 
 /** What the feed has of the worker's contents. */
 type Place =
@@ -207,14 +208,6 @@ class SilenceWatch {
   end(): void {
     clearTimeout(this.#timeout);
   }
-}
-
-/** The scope of a worker's contents; throws INVALID_ARGUMENT for one that announces nothing. */
-export function workerScope({ id, kv, fingerprint, models }: WorkerInfo): WorkerScope {
-  if (kv === null) {
-    throw new EngineError("INVALID_ARGUMENT", `Cannot follow KV events: ${id} announces none`);
-  }
-  return { model: fingerprint ?? models[0] ?? "", blockTokens: kv.blockTokens };
 }
 
 /** What fetch failed for: its own message is "fetch failed". */
