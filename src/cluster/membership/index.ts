@@ -13,6 +13,7 @@
  *   joined-membership.ts   several memberships as one; open-membership.ts: those that are wanted
  *   model-differences.ts   workers of one model's name that are not equal
  *   load-watch.ts          loads that workers report
+ *   redis-books.ts         loads that routers keep together; book-scripts.ts: what Redis runs
  *   local-bus.ts           the same inside one process
  *   member-book.ts         what is known, and who is told
  *   worker-info-reader.ts  what workers say of themselves, as far as it can be true
@@ -31,6 +32,7 @@ export { differenceOf, watchDifferences } from "./model-differences.ts";
 export { type MembershipSources, openMembership } from "./open-membership.ts";
 export type { ProbeAccess } from "./probe.ts";
 export { RedisAnnouncer, type RedisAnnouncerOptions } from "./redis-announcer.ts";
+export { RedisBooks, type RedisBooksOptions } from "./redis-books.ts";
 export { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 export { RedisMembership, type RedisMembershipOptions } from "./redis-membership.ts";
 export { StaticMembership, type StaticMembershipOptions } from "./static-membership.ts";
