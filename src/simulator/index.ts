@@ -8,6 +8,7 @@
  *   cache-replay.ts   runs a trace through the KV cache: hit rates and evictions
  *   sim-clock.ts      simulated time: an event queue
  *   sim-worker.ts     a worker on it; sim-kv-changes.ts: its cache's events as a fleet reads them
+ *   traffic/          made-up and recorded loads for fleets
  *   fleet/            many of them behind the router's production parts
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
@@ -56,6 +57,7 @@ export { mixedWorkload } from "./mixed-workload.ts";
 export { SimClock } from "./sim-clock.ts";
 export { kvChangesOf, type ScopeBase } from "./sim-kv-changes.ts";
 export {
+  SIM_VOCABULARY,
   type SimListener,
   type SimOutcome,
   type SimRequest,
@@ -70,3 +72,4 @@ export {
   type TraceOptions,
   type TraceRequest,
 } from "./trace.ts";
+export * from "./traffic/index.ts";

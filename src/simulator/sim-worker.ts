@@ -66,6 +66,7 @@ export interface SimWorkerParts {
   readonly id: string;
   readonly clock: SimClock;
   readonly model: CostModel;
+  /** Default: `SIM_VOCABULARY`. */
   readonly vocabulary?: MockVocabulary;
   /** Default: 16. */
   readonly blockTokens?: number;
@@ -87,7 +88,7 @@ interface Running {
 const STEP_TOKENS = 2048;
 const BLOCK_TOKENS = 16;
 /** Few ids, no text: outputs that differ are enough. */
-const VOCABULARY: MockVocabulary = {
+export const SIM_VOCABULARY: MockVocabulary = {
   tokenIds: Int32Array.from({ length: 4096 }, (_, id) => id),
   endTokenId: null,
   meanOutputTokens: 256,
@@ -120,7 +121,7 @@ export class SimWorker {
     const blocks = parts.blocks ?? poolBlocks(model, blockTokens);
     const [device, hostBlocks, diskBlocks] = blocks;
     this.#parts = parts;
-    this.#vocabulary = parts.vocabulary ?? VOCABULARY;
+    this.#vocabulary = parts.vocabulary ?? SIM_VOCABULARY;
     this.#scope = { model: model.name, blockTokens };
     const events = parts.onChanges === undefined ? null : "v1_block_key";
     this.memory = new MockMemory({
