@@ -7,6 +7,11 @@ export function scopeOf(over: Partial<KvScope> = {}): KvScope {
   return { model: "m", blockTokens: 4, salt: null, lora: null, group: 0, ...over };
 }
 
+/** Names of `count` blocks, from number `first` on. */
+export function namesFrom(first: number, count: number): BlockNames {
+  return Uint32Array.from({ length: count * 2 }, (_, at) => (at % 2 === 0 ? first + at / 2 : 1));
+}
+
 /** Names from small numbers. */
 export function names(...numbers: number[]): BlockNames {
   return Uint32Array.from(numbers.flatMap((number) => [number, 1]));

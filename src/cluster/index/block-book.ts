@@ -4,8 +4,8 @@
  */
 import type { WorkerNumber } from "#cluster/protocol";
 import { randomSecret } from "./block-namer.ts";
-import { BlockNodes } from "./block-nodes.ts";
-import { ByteBudget } from "./byte-budget.ts";
+import type { BlockNodes } from "./block-nodes.ts";
+import type { ByteBudget } from "./byte-budget.ts";
 import { Holdings, REFERENCES_MAX } from "./holdings.ts";
 import { WORKERS_MAX } from "./member-sets.ts";
 
@@ -19,33 +19,52 @@ const ATTEMPTS = 4;
 const ALIAS_BYTES = 64;
 
 export interface BlockBookOptions {
-  readonly bytesMax: number;
+  readonly nodes: BlockNodes;
+  /** Of the holdings; that of the nodes may be another. */
+  readonly budget: ByteBudget;
   readonly workerBlocksMax: number;
+  /** The nodes' level that the book's level 0 is: 0, or that of guesses. */
+  readonly firstLevel: number;
+  /** Whether what was found since it was announced is as new as that. */
+  readonly sparesFound: boolean;
+  /** Gives up blocks, too, where the nodes have no room. */
+  readonly partner?: Partner;
 }
 
-export class BlockBook {
+/** Who shares the nodes. */
+export interface Partner {
+  makeRoom(): void;
+}
+
+export class BlockBook implements Partner {
   readonly nodes: BlockNodes;
   readonly holdings: Holdings;
-  readonly budget: ByteBudget;
+  readonly #budget: ByteBudget;
+  readonly #partner: Partner | null;
+  readonly #firstLevel: number;
+  readonly #sparesFound: boolean;
   readonly #workerBlocksMax: number;
   /**
    * Where a worker has several names for one block: by node, worker and level, how many holdings
    * have the level beside the first. Contents that tokens do not tell (images) are such names.
    */
   readonly #aliases = new Map<number, number>();
-  /** Counts looks and changes: the index's own time. */
+  /** The book's own time, in whatever unit: set before each change. */
   now = 0;
   evicted = 0;
   renamed = 0;
   refused = 0;
 
-  constructor({ bytesMax, workerBlocksMax }: BlockBookOptions) {
-    this.budget = new ByteBudget(bytesMax);
-    this.#workerBlocksMax = workerBlocksMax;
-    this.nodes = new BlockNodes(this.budget);
+  constructor(options: BlockBookOptions) {
+    this.nodes = options.nodes;
+    this.#budget = options.budget;
+    this.#partner = options.partner ?? null;
+    this.#firstLevel = options.firstLevel;
+    this.#sparesFound = options.sparesFound;
+    this.#workerBlocksMax = options.workerBlocksMax;
     const salts = new Uint32Array(2 * WORKERS_MAX);
     for (let at = 0; at < salts.length; at += 4) salts.set(randomSecret(), at);
-    this.holdings = new Holdings(this.budget, randomSecret(), salts);
+    this.holdings = new Holdings(this.#budget, randomSecret(), salts);
   }
 
   /** One more reference of a worker to the block `key`, which it calls `name`. */
@@ -73,10 +92,16 @@ export class BlockBook {
         if (this.refer(worker, id, level)) return true;
         if (this.holdings.isUnreferenced(id)) this.#forget(worker, id);
       }
-      this.#evict(this.holdings.largest(), EVICTED_AT_ONCE);
+      this.makeRoom();
+      this.#partner?.makeRoom();
     }
     this.refused++;
     return false;
+  }
+
+  /** The worker with most blocks gives up some. */
+  makeRoom(): void {
+    this.#evict(this.holdings.largest(), EVICTED_AT_ONCE);
   }
 
   /** One more reference to what a worker holds already; false: the budget has no room. */
@@ -111,7 +136,7 @@ export class BlockBook {
     let lost = 0;
     for (let level = 0; level < 3; level++) {
       if (this.holdings.references(id, level) === 0) continue;
-      if (!this.#loseAlias(worker, node, level)) lost |= 1 << level;
+      if (!this.#loseAlias(worker, node, level)) lost |= this.#bitOf(level);
     }
     this.holdings.remove(worker, id);
     if (lost !== 0) this.nodes.setLevels(node, worker, this.nodes.levelsOf(node, worker) & ~lost);
@@ -158,12 +183,12 @@ export class BlockBook {
 
   #gain(worker: WorkerNumber, node: number, level: number): boolean {
     const levels = this.nodes.levelsOf(node, worker);
-    if (((levels >>> level) & 1) === 0) {
-      return this.nodes.setLevels(node, worker, levels | (1 << level));
+    if ((levels & this.#bitOf(level)) === 0) {
+      return this.nodes.setLevels(node, worker, levels | this.#bitOf(level));
     }
     const alias = aliasOf(node, worker, level);
     const count = this.#aliases.get(alias) ?? 0;
-    if (count === 0 && !this.budget.take(ALIAS_BYTES)) return false;
+    if (count === 0 && !this.#budget.take(ALIAS_BYTES)) return false;
     this.#aliases.set(alias, count + 1);
     return true;
   }
@@ -172,7 +197,11 @@ export class BlockBook {
     const node = this.holdings.nodeOf(id);
     if (this.holdings.isUnreferenced(id)) this.holdings.remove(worker, id);
     if (this.#loseAlias(worker, node, level)) return;
-    this.nodes.setLevels(node, worker, this.nodes.levelsOf(node, worker) & ~(1 << level));
+    this.nodes.setLevels(node, worker, this.nodes.levelsOf(node, worker) & ~this.#bitOf(level));
+  }
+
+  #bitOf(level: number): number {
+    return 1 << (level + this.#firstLevel);
   }
 
   /** Whether another name of the worker keeps the level. */
@@ -185,7 +214,7 @@ export class BlockBook {
       this.#aliases.set(alias, count - 1);
     } else {
       this.#aliases.delete(alias);
-      this.budget.give(ALIAS_BYTES);
+      this.#budget.give(ALIAS_BYTES);
     }
     return true;
   }
@@ -197,7 +226,8 @@ export class BlockBook {
       const id = this.holdings.oldestOf(worker);
       if (id < 0) return;
       const foundAt = this.nodes.foundAt(this.holdings.nodeOf(id));
-      if (spared < SPARED_MAX && ((foundAt - this.holdings.seenAt(id)) | 0) > 0) {
+      const isFound = this.#sparesFound && ((foundAt - this.holdings.seenAt(id)) | 0) > 0;
+      if (isFound && spared < SPARED_MAX) {
         this.holdings.renew(worker, id, foundAt);
         spared++;
         continue;

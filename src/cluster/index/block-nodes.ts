@@ -1,6 +1,4 @@
-/**
- * All blocks that some worker has: a node per contents, under its name, with the set of its workers.
- */
+/** What some worker has: a node per contents, under its name, with the set of its workers. */
 import type { WorkerNumber } from "#cluster/protocol";
 import type { ByteBudget } from "./byte-budget.ts";
 import { KeyedSlab } from "./keyed-slab.ts";

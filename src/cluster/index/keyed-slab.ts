@@ -12,6 +12,10 @@ const SEGMENTS = 1 << SEGMENT_BITS;
 const FIRST_SLOTS = 8;
 /** A segment doubles when more than this part of its slots would be in use. */
 const LOAD_MAX = 0.8;
+/** Where the budget has no room for that, so many may be; one slot must be empty. */
+const LOAD_LIMIT = 0.95;
+/** Segments beyond this part will have to double, unless their share of the entries falls. */
+const LOAD_SOON = 0.5;
 
 export class KeyedSlab {
   readonly #slab: Slab;
@@ -20,6 +24,8 @@ export class KeyedSlab {
   readonly #segments: Uint32Array[];
   readonly #used = new Uint32Array(SEGMENTS);
   readonly #secret: HashSecret | null;
+  /** Bytes of the budget that are kept for segments that will double soon. */
+  #reserved = 0;
   #count = 0;
 
   /**
@@ -65,7 +71,8 @@ export class KeyedSlab {
   insert(low: number, high: number): number {
     const hash = this.#hash(low, high);
     const segment = hash >>> (32 - SEGMENT_BITS);
-    if (!this.#reserve(segment)) return -1;
+    if (!this.#makeSlot(segment)) return -1;
+    if (this.#slab.isFull) this.#foresee();
     const id = this.#slab.allocate();
     if (id < 0) return -1;
     const chunk = this.#slab.chunkOf(id);
@@ -93,16 +100,33 @@ export class KeyedSlab {
     this.#count--;
   }
 
+  /**
+   * Keeps room for segments to double in. Otherwise the entries would take all of the budget, and
+   * the segments that happened not to have doubled before would refuse theirs for ever.
+   */
+  #foresee(): void {
+    let bytes = 0;
+    for (let segment = 0; segment < SEGMENTS; segment++) {
+      const { length } = this.#segments[segment]!;
+      if (this.#used[segment]! > (length >>> 1) * LOAD_SOON) bytes += length * 4;
+    }
+    this.#budget.reserve(bytes - this.#reserved);
+    this.#reserved = bytes;
+  }
+
   /** Room for one more entry in a segment; false: the budget has none. */
-  #reserve(segment: number): boolean {
+  #makeSlot(segment: number): boolean {
     const slots = this.#segments[segment]!;
-    if (this.#used[segment]! + 1 <= (slots.length >>> 1) * LOAD_MAX) return true;
-    if (!this.#budget.take(slots.length * 4)) return false;
+    const capacity = slots.length >>> 1;
+    const used = this.#used[segment]! + 1;
+    if (used <= capacity * LOAD_MAX) return true;
+    if (!this.#budget.takeReserved(slots.length * 4)) return used <= capacity * LOAD_LIMIT;
     const larger = new Uint32Array(slots.length * 2);
     for (let at = 0; at < slots.length; at += 2) {
       if (slots[at + 1] !== 0) put(larger, slots[at]!, slots[at + 1]!);
     }
     this.#segments[segment] = larger;
+    this.#foresee();
     return true;
   }
 

@@ -2,6 +2,7 @@
 import { EngineError } from "#base";
 import type {
   BlockNames,
+  GroupBlocks,
   KvChange,
   KvScope,
   PrefixLookup,
@@ -11,8 +12,8 @@ import type {
 } from "#cluster/protocol";
 import { BlockBook } from "./block-book.ts";
 import { BlockNamer, isBlockSize } from "./block-namer.ts";
+import { IndexTables } from "./index-tables.ts";
 import { WORKERS_MAX } from "./member-sets.ts";
-import { PrefixWalk } from "./prefix-walk.ts";
 
 export interface KvIndexOptions {
   /** Most bytes of all tables together; 1 GiB holds some 10 to 15 million blocks of workers. */
@@ -21,6 +22,10 @@ export interface KvIndexOptions {
   readonly workerBlocksMax?: number;
   /** Names blocks; given where several indexes are asked with the same names. */
   readonly namer?: BlockNamer;
+  /** Shared with what else is found in them; their bound holds then, not `bytesMax`. */
+  readonly tables?: IndexTables;
+  /** Told of stored blocks, low and high halves of the index's names; a view for the call. */
+  readonly onStored?: (worker: WorkerNumber, keys: Uint32Array) => void;
 }
 
 /** What an index has, and what it has seen. Counts grow for ever, except the first five. */
@@ -52,18 +57,16 @@ export interface KvIndexStats {
 }
 
 const BYTES_MAX = 2 ** 30;
-const BYTES_MIN = 2 ** 20;
 /** Blocks of a long run that are named at a time. */
 const SLICE_BLOCKS = 1024;
 
 export class KvIndex implements PrefixLookup {
   readonly namer: BlockNamer;
+  readonly #tables: IndexTables;
   readonly #book: BlockBook;
-  readonly #walk: PrefixWalk;
+  readonly #onStored: ((worker: WorkerNumber, keys: Uint32Array) => void) | null;
   readonly #joined = new Uint8Array(WORKERS_MAX);
   #workers = 0;
-  /** Beyond the highest number that was ever given. */
-  #workersEnd = 0;
   readonly #keys = new Uint32Array(SLICE_BLOCKS * 2);
   readonly #parent = new Uint32Array(2);
   #stored = 0;
@@ -75,15 +78,13 @@ export class KvIndex implements PrefixLookup {
 
   constructor(options: KvIndexOptions = {}) {
     const { bytesMax = BYTES_MAX, workerBlocksMax = Number.POSITIVE_INFINITY } = options;
-    if (!(bytesMax >= BYTES_MIN)) {
-      throw new EngineError(
-        "INVALID_ARGUMENT",
-        `Cannot make an index: it needs at least ${BYTES_MIN} bytes, current value is ${bytesMax}`,
-      );
-    }
     this.namer = options.namer ?? new BlockNamer();
-    this.#book = new BlockBook({ bytesMax, workerBlocksMax });
-    this.#walk = new PrefixWalk(this.#book.nodes);
+    this.#tables = options.tables ?? new IndexTables(bytesMax);
+    this.#book = new BlockBook({
+      ...{ nodes: this.#tables.nodes, budget: this.#tables.budget, workerBlocksMax },
+      ...{ firstLevel: 0, sparesFound: true },
+    });
+    this.#onStored = options.onStored ?? null;
   }
 
   /** The lowest free number, with no blocks. */
@@ -98,7 +99,7 @@ export class KvIndex implements PrefixLookup {
     }
     this.#joined[worker] = 1;
     this.#workers++;
-    this.#workersEnd = Math.max(this.#workersEnd, worker + 1);
+    this.#tables.admit(worker);
     return worker;
   }
 
@@ -130,11 +131,21 @@ export class KvIndex implements PrefixLookup {
   }
 
   find(prompt: PromptBlocks): readonly PrefixMatch[] {
-    return this.#walk.find(prompt.keys, this.#workersEnd, ++this.#book.now);
+    return this.#tables.find(prompt);
+  }
+
+  findGroups(groups: readonly GroupBlocks[]): readonly PrefixMatch[] {
+    return this.#tables.findGroups(groups);
+  }
+
+  /** The worker with most blocks gives up some: others need room in the same tables. */
+  makeRoom(): void {
+    this.#book.makeRoom();
   }
 
   stats(): KvIndexStats {
-    const { budget, nodes, holdings, evicted, refused, renamed } = this.#book;
+    const { holdings, evicted, refused, renamed } = this.#book;
+    const { budget, nodes } = this.#tables;
     return {
       bytes: budget.bytes,
       bytesMax: budget.bytesMax,
@@ -154,7 +165,7 @@ export class KvIndex implements PrefixLookup {
   }
 
   #applyOne(worker: WorkerNumber, change: KvChange): void {
-    this.#book.now++;
+    this.#book.now = ++this.#tables.now;
     if (!isWellFormed(change)) {
       this.#malformed++;
       return;
@@ -192,7 +203,8 @@ export class KvIndex implements PrefixLookup {
       for (let block = from; block < until; block++) {
         this.#book.announce(worker, names, block * 2, keys, (block - from) * 2, level);
       }
-      this.#parent.set(keys.subarray(keys.length - 2));
+      if (keys.length > 0) this.#parent.set(keys.subarray(keys.length - 2));
+      this.#onStored?.(worker, keys);
     }
   }
 

@@ -3,12 +3,13 @@
  * blocks of one or two workers need nothing else; larger sets are lists, the largest bit maps.
  *
  *   kind  the word's two top bits; the rest is
- *   0     up to two members, 13 bits each
+ *   0     up to two members, 14 bits each
  *   1     the number of a list of up to 8
  *   2     the number of a list of up to 32
  *   3     the number of a row: how many members, then a bit per worker for each of the levels
  *
- * A member is its worker's number times 8 and a bit per level, and never 0.
+ * A member is its worker's number times 16 and a bit per level, and never 0. Beside the three
+ * levels of caches there is a fourth: what a worker is only thought to have, and then at hand.
  */
 import type { WorkerNumber } from "#cluster/protocol";
 import type { ByteBudget } from "./byte-budget.ts";
@@ -18,6 +19,12 @@ import { Slab } from "./slab.ts";
 export const WORKERS_MAX = 1024;
 /** Words of a row for one level. */
 export const ROW_WORDS = WORKERS_MAX / 32;
+/** The levels of caches, and the one of guesses behind them. */
+export const GUESSED = 3;
+const LEVELS = 4;
+/** A member is its worker's number, shifted by this, and the levels. */
+export const LEVEL_BITS = 4;
+export const LEVEL_MASK = (1 << LEVEL_BITS) - 1;
 
 /** Kinds of sets. */
 export const INLINE = 0;
@@ -27,12 +34,15 @@ export const ROW = 3;
 
 const KIND_SHIFT = 30;
 const ID_MASK = (1 << KIND_SHIFT) - 1;
-const MEMBER_BITS = 13;
+const MEMBER_BITS = 14;
 const MEMBER_MASK = (1 << MEMBER_BITS) - 1;
 /** Members that a set of each kind holds. */
 const CAPACITY = [2, 8, 32, WORKERS_MAX] as const;
 /** A set becomes one of the kind below when so few members are left. */
 const SHRINKS_AT = [0, 2, 6, 24] as const;
+
+/** Levels of a member, a bit each, to cumulative ones: device; device or host; any. */
+export const CUMULATIVE = Uint8Array.of(0, 7, 6, 7, 4, 7, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7);
 
 /** How a set is stored. */
 export function kindOf(set: number): number {
@@ -55,7 +65,7 @@ export class MemberSets {
     this.#pools = [
       new Slab(CAPACITY[SHORT_LIST], budget),
       new Slab(CAPACITY[LONG_LIST], budget),
-      new Slab(1 + 3 * ROW_WORDS, budget),
+      new Slab(1 + LEVELS * ROW_WORDS, budget),
     ];
   }
 
@@ -78,15 +88,15 @@ export class MemberSets {
     const kind = set >>> KIND_SHIFT;
     if (kind === INLINE) {
       const first = set & MEMBER_MASK;
-      if (first >>> 3 === worker) return first & 7;
+      if (first >>> LEVEL_BITS === worker) return first & LEVEL_MASK;
       const second = (set >>> MEMBER_BITS) & MEMBER_MASK;
-      return second >>> 3 === worker ? second & 7 : 0;
+      return second >>> LEVEL_BITS === worker ? second & LEVEL_MASK : 0;
     }
     const words = this.wordsOf(set);
     const place = this.placeOf(set);
     if (kind === ROW) return rowLevels(words, place, worker);
     for (let at = place; at < place + CAPACITY[kind]! && words[at] !== 0; at++) {
-      if (words[at]! >>> 3 === worker) return words[at]! & 7;
+      if (words[at]! >>> LEVEL_BITS === worker) return words[at]! & LEVEL_MASK;
     }
     return 0;
   }
@@ -101,7 +111,7 @@ export class MemberSets {
       kind === ROW
         ? changeRow(words, place, worker, levels)
         : changeList(words.subarray(place, place + CAPACITY[kind]!), worker, levels);
-    if (count < 0) return this.#enlarged(set, worker * 8 + levels);
+    if (count < 0) return this.#enlarged(set, worker * 16 + levels);
     return count <= SHRINKS_AT[kind]! ? this.#shrunk(set, count) : set;
   }
 
@@ -117,9 +127,9 @@ export class MemberSets {
   #changeInline(set: number, worker: WorkerNumber, levels: number): number {
     const first = set & MEMBER_MASK;
     const second = set >>> MEMBER_BITS;
-    const member = levels === 0 ? 0 : worker * 8 + levels;
-    if (first !== 0 && first >>> 3 === worker) return pair(member, second);
-    if (second !== 0 && second >>> 3 === worker) return pair(first, member);
+    const member = levels === 0 ? 0 : worker * 16 + levels;
+    if (first !== 0 && first >>> LEVEL_BITS === worker) return pair(member, second);
+    if (second !== 0 && second >>> LEVEL_BITS === worker) return pair(first, member);
     if (member === 0) return set;
     return second === 0 ? pair(first, member) : this.#enlarged(set, member);
   }
@@ -153,7 +163,7 @@ export class MemberSets {
     const place = pool.placeOf(id);
     for (let at = 0; at < this.#count; at++) {
       const member = this.#scratch[at]!;
-      if (kind === ROW) changeRow(words, place, member >>> 3, member & 7);
+      if (kind === ROW) changeRow(words, place, member >>> LEVEL_BITS, member & LEVEL_MASK);
       else words[place + at] = member;
     }
     this.release(set);
@@ -174,8 +184,8 @@ export class MemberSets {
     const words = this.wordsOf(set);
     const place = this.placeOf(set);
     for (let at = 0; at < CAPACITY[kind]!; at++) {
-      const member = kind === ROW ? at * 8 + rowLevels(words, place, at) : words[place + at]!;
-      if ((member & 7) !== 0) members[this.#count++] = member;
+      const member = kind === ROW ? at * 16 + rowLevels(words, place, at) : words[place + at]!;
+      if ((member & LEVEL_MASK) !== 0) members[this.#count++] = member;
     }
     return members;
   }
@@ -192,7 +202,8 @@ function rowLevels(words: Uint32Array, place: number, worker: WorkerNumber): num
   return (
     ((words[at]! >>> shift) & 1) |
     (((words[at + ROW_WORDS]! >>> shift) & 1) << 1) |
-    (((words[at + 2 * ROW_WORDS]! >>> shift) & 1) << 2)
+    (((words[at + 2 * ROW_WORDS]! >>> shift) & 1) << 2) |
+    (((words[at + 3 * ROW_WORDS]! >>> shift) & 1) << 3)
   );
 }
 
@@ -200,7 +211,7 @@ function rowLevels(words: Uint32Array, place: number, worker: WorkerNumber): num
 function changeRow(words: Uint32Array, place: number, worker: number, levels: number): number {
   const before = rowLevels(words, place, worker);
   const bit = 1 << (worker & 31);
-  for (let level = 0; level < 3; level++) {
+  for (let level = 0; level < LEVELS; level++) {
     const at = place + 1 + level * ROW_WORDS + (worker >>> 5);
     words[at] = (levels >>> level) & 1 ? words[at]! | bit : words[at]! & ~bit;
   }
@@ -214,7 +225,7 @@ function changeList(list: Uint32Array, worker: WorkerNumber, levels: number): nu
   let place = -1;
   let count = 0;
   for (; count < list.length && list[count] !== 0; count++) {
-    if (list[count]! >>> 3 === worker) place = count;
+    if (list[count]! >>> LEVEL_BITS === worker) place = count;
   }
   if (levels === 0) {
     if (place < 0) return count;
@@ -226,6 +237,6 @@ function changeList(list: Uint32Array, worker: WorkerNumber, levels: number): nu
     if (count === list.length) return -1;
     place = count++;
   }
-  list[place] = worker * 8 + levels;
+  list[place] = worker * 16 + levels;
   return count;
 }

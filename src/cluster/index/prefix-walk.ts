@@ -6,18 +6,19 @@
 import type { PrefixMatch, WorkerNumber } from "#cluster/protocol";
 import type { BlockNodes } from "./block-nodes.ts";
 import {
+  CUMULATIVE,
   firstMember,
+  GUESSED,
   INLINE,
   kindOf,
+  LEVEL_BITS,
+  LEVEL_MASK,
   type MemberSets,
   ROW,
   ROW_WORDS,
   secondMember,
   WORKERS_MAX,
 } from "./member-sets.ts";
-
-/** A bit per cumulative level (device; device or host; any) of a member with these levels. */
-const CUMULATIVE = Uint8Array.of(0, 7, 6, 7, 4, 7, 6, 7);
 
 export class PrefixWalk {
   readonly #nodes: BlockNodes;
@@ -101,7 +102,8 @@ export class PrefixWalk {
       const all =
         words[place + word]! |
         words[place + ROW_WORDS + word]! |
-        words[place + 2 * ROW_WORDS + word]!;
+        words[place + 2 * ROW_WORDS + word]! |
+        words[place + GUESSED * ROW_WORDS + word]!;
       for (let level = 0; level < 3; level++) this.#alive[level * ROW_WORDS + word] = all;
       for (let bits = all; bits !== 0; bits &= bits - 1) this.#start(bitIn(word, bits), depth);
     }
@@ -114,7 +116,7 @@ export class PrefixWalk {
     const place = this.#members.placeOf(set) + 1;
     let left = 0;
     for (let word = 0; word < rowWords; word++) {
-      let has = 0;
+      let has = words[place + GUESSED * ROW_WORDS + word]!;
       for (let level = 0; level < 3; level++) {
         has |= words[place + level * ROW_WORDS + word]!;
         const before = alive[level * ROW_WORDS + word]!;
@@ -163,8 +165,8 @@ export class PrefixWalk {
   }
 
   #listStarter(member: number, depth: number): void {
-    this.#start(member >>> 3, depth);
-    this.#list[this.#listLength] = member >>> 3;
+    this.#start(member >>> LEVEL_BITS, depth);
+    this.#list[this.#listLength] = member >>> LEVEL_BITS;
     this.#listLevels[this.#listLength++] = 7;
   }
 
@@ -181,10 +183,11 @@ export class PrefixWalk {
       const end = place + this.#members.capacityOf(set);
       const marks = this.#marks;
       for (let from = place; from < end && words[from] !== 0; from++) {
-        marks[words[from]! >>> 3] = CUMULATIVE[words[from]! & 7]!;
+        marks[words[from]! >>> LEVEL_BITS] = CUMULATIVE[words[from]! & LEVEL_MASK]!;
       }
       this.#keepListed((worker) => marks[worker]!, at);
-      for (let from = place; from < end && words[from] !== 0; from++) marks[words[from]! >>> 3] = 0;
+      for (let from = place; from < end && words[from] !== 0; from++)
+        marks[words[from]! >>> LEVEL_BITS] = 0;
     }
     return this.#listLength > 0;
   }
@@ -193,12 +196,17 @@ export class PrefixWalk {
     if (this.#listLength === 1) {
       // Most of a prompt's nodes: one worker is left, and has all.
       const worker = this.#list[0]!;
-      const levels = first >>> 3 === worker ? first & 7 : second >>> 3 === worker ? second & 7 : 0;
+      const levels =
+        first >>> LEVEL_BITS === worker
+          ? first & LEVEL_MASK
+          : second >>> LEVEL_BITS === worker
+            ? second & LEVEL_MASK
+            : 0;
       if ((this.#listLevels[0]! & ~CUMULATIVE[levels]!) === 0) return;
     }
     this.#keepListed((worker) => {
-      if (first >>> 3 === worker) return CUMULATIVE[first & 7]!;
-      return second >>> 3 === worker ? CUMULATIVE[second & 7]! : 0;
+      if (first >>> LEVEL_BITS === worker) return CUMULATIVE[first & LEVEL_MASK]!;
+      return second >>> LEVEL_BITS === worker ? CUMULATIVE[second & LEVEL_MASK]! : 0;
     }, at);
   }
 

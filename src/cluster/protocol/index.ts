@@ -17,7 +17,13 @@ export type {
   KvLevel,
   KvScope,
 } from "./kv-change.ts";
-export type { PrefixLookup, PrefixMatch, PromptBlocks, WorkerNumber } from "./prefix-lookup.ts";
+export type {
+  GroupBlocks,
+  PrefixLookup,
+  PrefixMatch,
+  PromptBlocks,
+  WorkerNumber,
+} from "./prefix-lookup.ts";
 export type {
   Candidate,
   CandidateCost,

@@ -21,10 +21,25 @@ export interface PromptBlocks {
   readonly keys: Uint32Array;
 }
 
+/** A prompt in one group of layers; all groups of a model cut it into blocks of one size. */
+export interface GroupBlocks {
+  readonly prompt: PromptBlocks;
+  /** Most positions that a token of the group sees, its own included; null: all before it. */
+  readonly windowTokens: number | null;
+}
+
 /** Finds prefixes. Implementations: the index of events, and the approximate one. */
 export interface PrefixLookup {
-  /** Cuts and names a prompt; the last block is left out where it is not full. */
-  blocksOf(scope: KvScope, tokens: Uint32Array): PromptBlocks;
+  /**
+   * Cuts and names a prompt; the last block is left out where it is not full. `known` names a
+   * beginning of the same tokens in the same scope, and spares naming it again.
+   */
+  blocksOf(scope: KvScope, tokens: Uint32Array, known?: PromptBlocks): PromptBlocks;
   /** Workers that have at least the first block, in no order. */
   find(prompt: PromptBlocks): readonly PrefixMatch[];
+  /**
+   * For models of several groups of layers: a prefix counts as far as every group has it, where a
+   * group with a window needs no more than the blocks that the next token still sees.
+   */
+  findGroups(groups: readonly GroupBlocks[]): readonly PrefixMatch[];
 }
