@@ -155,7 +155,7 @@ async function measure() {
   });
   const { LLM } = await import("../dist/engine/index.js");
   const { startServer } = await import("../dist/server/index.js");
-  const llm = await LLM.load();
+  const llm = await LLM.load(undefined, { speculative: { kind: "off" } });
   const self = fileURLToPath(import.meta.url);
   const engine = new Worker(self);
   const { threads: answeringThreads, streams, rounds } = flags;

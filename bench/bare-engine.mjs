@@ -49,7 +49,8 @@ async function load(path, options) {
     onProgress: () => {},
     onWake: () => waker.wake(),
   };
-  const message = { type: "load", path, options: parseEngineOptions(options) };
+  const speculative = { kind: "off" };
+  const message = { type: "load", path, options: parseEngineOptions({ speculative, ...options }) };
   return { loaded: await loadEngine(message, context), waker };
 }
 

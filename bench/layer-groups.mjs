@@ -82,6 +82,7 @@ try {
 async function measure(LLM) {
   const llm = await LLM.load(folder, {
     ...{ device: flags.device, randomWeights: true, engineThread: false },
+    speculative: { kind: "off" },
     scheduler: { runningSequencesMax: 4, contextTokensMax: flags.tokens },
   });
   let heldBlocks = 0;

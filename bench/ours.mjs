@@ -17,6 +17,7 @@ const llm = await LLM.load(file, {
   quantization,
   threads,
   kvCache: { dtype: kvDtype, prefixCaching: false },
+  speculative: { kind: "off" },
 });
 
 const options = (maxTokens) => ({ temperature: 0, maxTokens, ignoreEos: true, detokenize: false });

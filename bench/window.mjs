@@ -26,6 +26,7 @@ const llm = await LLM.load(model, {
   // A small pool: what fell out of the window stays cached, so that a large one would fill first.
   kvCache: { attentionWindow: WINDOW, attentionSinks: SINKS, poolBytes: POOL_BYTES },
   scheduler: { contextTokensMax: tokens + WINDOW },
+  speculative: { kind: "off" },
 });
 let heldBlocksMax = 0;
 llm.listen({

@@ -43,7 +43,7 @@ const largestDifference = 1e-3;
 /** Loads, uses and frees a model. */
 async function withModel(path, options, use) {
   const llm = await LLM.load(path, {
-    ...{ device, cuda, dtype: "float32", engineThread: false },
+    ...{ device, cuda, dtype: "float32", engineThread: false, speculative: { kind: "off" } },
     ...options,
     scheduler: { runningSequencesMax: 8, stepTokensMax: 256 },
   });

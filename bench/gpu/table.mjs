@@ -61,6 +61,7 @@ function load(settings) {
   return LLM.load(flags.model, {
     ...{ device: "cuda", dtype: "bfloat16", randomWeights: true, cuda: settings },
     kvCache: { prefixCaching: false, dtype: "bfloat16", eventBufferMax: 0 },
+    speculative: { kind: "off" },
     scheduler: { stepTokensMax: flags.small ? 256 : 8192, runningSequencesMax: 256 },
     onWarning: warn,
   });

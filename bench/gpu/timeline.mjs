@@ -221,6 +221,7 @@ async function watchRequests() {
 async function load(options) {
   const llm = await LLM.load(flags.model, {
     ...{ device: "cuda", dtype: "bfloat16", randomWeights: true, cuda: cudaFromEnvironment() },
+    speculative: { kind: "off" },
     ...options,
     onWarning: warn,
   });

@@ -51,9 +51,14 @@ export class UnusedRest {
   #unused = 0;
   #skipped = 0;
 
+  /** Whether only one step in eight drafts. */
+  get rests(): boolean {
+    return this.#unused >= UNUSED.most;
+  }
+
   /** Whether to draft now. To be called once per step that could have a draft. */
   drafts(): boolean {
-    if (this.#unused < UNUSED.most) return true;
+    if (!this.rests) return true;
     this.#skipped = (this.#skipped + 1) % UNUSED.every;
     return this.#skipped === 0;
   }

@@ -12,7 +12,7 @@ const scratch = mkdtempSync(join(tmpdir(), "perigee-cli-"));
 const llama = fixturePath("llama");
 const { cases } = openRecordedModel("llama");
 const exact = ["--temperature", "0", "--dtype", "float32", "--device", "cpu"];
-const recorded = [...exact, "--max-tokens", "24", "--min-tokens", "24"];
+const recorded = [...exact, "--max-tokens", "24", "--min-tokens", "24", "--speculative", "off"];
 
 afterAll(() => rmSync(scratch, { recursive: true }));
 

@@ -150,7 +150,7 @@ export function speculationContract(contract: SpeculationContract): void {
         engineThread: false,
         ...options,
         // How much is drafted must not depend on how long steps take here.
-        ...(options.speculative && { speculative: { ...options.speculative, adaptive: false } }),
+        speculative: { kind: "off", ...options.speculative, adaptive: false },
         scheduler: { runningSequencesMax: 12, stepTokensMax: 256, ...options.scheduler },
       });
       const result = await run(llm);

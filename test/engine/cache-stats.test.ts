@@ -95,7 +95,8 @@ async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEn
   const timer = { after: () => () => {} };
   const service = new EngineService({ clock, timer, post });
   const quiet = { ...kvCache, eventBufferMax: 0 };
-  const options = parseEngineOptions({ device: "reference", kvCache: quiet });
+  const speculative = { kind: "off" } as const;
+  const options = parseEngineOptions({ device: "reference", kvCache: quiet, speculative });
   service.receive({ type: "load", path: fixturePath("llama"), options });
   await service.closed;
   return types.slice(0, types.lastIndexOf("step") + 1);

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { SamplingParams, SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
-import { chainOf, Lookup, LookupSource } from "#speculative";
+import { chainOf, Lookup, LookupSource, type TokenTree } from "#speculative";
 import { Drafting } from "../../src/engine/loop/drafting.ts";
 import { LookupDrafts } from "../../src/engine/loop/lookup-drafts.ts";
+import type { DraftContext } from "../../src/engine/loop/sequence-drafter.ts";
 import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
 import { distinct, Harness } from "../scheduler/harness.ts";
 
@@ -69,13 +71,34 @@ function lookedUp(tokenIds: readonly number[]) {
   const sequence = harness.add(tokenIds);
   const source = new LookupSource(Int32Array.from(tokenIds));
   const drafts = new LookupDrafts("lookup", new Lookup(source), { length: 8, width: 1 });
-  return { sequence, drafts };
+  return { sequence, drafts, next: (of = sequence) => drafts.next(of, null, context()) };
+}
+
+/** Without constraints. */
+function openSampling(): SequenceSampling {
+  const params = SamplingParams.parse({});
+  const options = { params, seed: 1, promptTokens: [1], vocabularySize: 10, endTokenIds: [] };
+  return new SequenceSampling(options);
+}
+
+function context(rests = false): DraftContext {
+  return { sampling: openSampling(), foresees: true, rests, expected: () => 1 };
+}
+
+/** Looks up, and counts how often. */
+class CountingDrafts extends LookupDrafts {
+  made = 0;
+
+  override next(...context: Parameters<LookupDrafts["next"]>): TokenTree | null {
+    this.made++;
+    return super.next(...context);
+  }
 }
 
 describe("[SP21] a sequence holds up the next step only while a draft of it is proposed", () => {
   test("not while the budget takes nothing of its draft", () => {
-    const { sequence, drafts } = lookedUp([1, 2, 3, 4, 1, 2]);
-    expect(drafts.next(sequence)?.tokens.length).toBeGreaterThan(1);
+    const { drafts, next } = lookedUp([1, 2, 3, 4, 1, 2]);
+    expect(next()?.tokens.length).toBeGreaterThan(1);
     expect(drafts.active).toBe(false);
     drafts.proposed(2);
     expect(drafts.active).toBe(true);
@@ -84,11 +107,64 @@ describe("[SP21] a sequence holds up the next step only while a draft of it is p
   });
 
   test("not when nothing is found any more", () => {
-    const { sequence, drafts } = lookedUp([1, 2, 3, 4, 1, 2]);
-    drafts.next(sequence);
+    const { drafts, next } = lookedUp([1, 2, 3, 4, 1, 2]);
+    next();
     drafts.proposed(2);
     const { sequence: other } = lookedUp([1, 2, 3, 4, 5, 6]);
-    expect(drafts.next(other)).toBe(null);
+    expect(next(other)).toBe(null);
     expect(drafts.active).toBe(false);
+  });
+});
+
+describe("[SP33] while nothing of any draft is used", () => {
+  /** Sequences whose drafts no step verifies, since none was measured. */
+  function unused() {
+    const harness = new Harness();
+    const parts = { scheduler: harness.scheduler, sampledRowsMax: 64, adaptive: true };
+    const drafting = new Drafting(parts);
+    const tokenIds = [1, 2, 3, 4, 1, 2];
+    const drafted: { readonly sequence: Sequence; readonly task: SequenceTask }[] = [];
+    const drafters: CountingDrafts[] = [];
+    const add = (count: number): void => {
+      for (let place = 0; place < count; place++) {
+        const sequence = harness.add(tokenIds);
+        const lookup = new Lookup(new LookupSource(Int32Array.from(tokenIds)));
+        const drafter = new CountingDrafts("lookup", lookup, { length: 8, width: 1 });
+        drafters.push(drafter);
+        const task = { ...taskOf(sequence), sampling: openSampling(), drafter };
+        drafted.push({ sequence, task });
+      }
+      harness.step();
+    };
+    /** Drafts that so many steps make. */
+    const madeIn = (steps: number): number => {
+      const made = () => drafters.reduce((sum, { made }) => sum + made, 0);
+      const before = made();
+      for (let step = 0; step < steps; step++) {
+        for (const { sequence, task } of drafted) {
+          drafting.grown({ sequence, tokenIds: [1], finished: false }, task);
+        }
+        drafting.allot();
+      }
+      return made() - before;
+    };
+    return { add, madeIn };
+  }
+
+  test("one step in eight has drafts, and then of all sequences", () => {
+    const { add, madeIn } = unused();
+    add(2);
+    // That no sequence has a network is known in the fourth step.
+    expect(madeIn(3 + 32)).toBe(2 * 35);
+    expect(madeIn(64)).toBe(2 * 8);
+  });
+
+  test("all steps have some when the number of sequences changes", () => {
+    const { add, madeIn } = unused();
+    add(2);
+    madeIn(35 + 64);
+    add(1);
+    madeIn(8);
+    expect(madeIn(8)).toBe(24);
   });
 });

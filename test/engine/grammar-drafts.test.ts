@@ -76,7 +76,7 @@ async function draftOf(branches: number[][], matcher: GrammarMatcher) {
   const drafts = new GrammarDrafts(inner, 8);
   const sequence: Sequence = new Harness().add([...distinct(1, 3), root]);
   const next = (foresees = true) =>
-    drafts.next(sequence, null, { sampling, foresees, expected: () => 1 });
+    drafts.next(sequence, null, { sampling, foresees, rests: false, expected: () => 1 });
   return { draft: next(), drafts, inner, sampling, next };
 }
 

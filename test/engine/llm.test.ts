@@ -45,9 +45,8 @@ describe("text and tokens", () => {
     const items = await itemsOf(greedy);
     expect(items.map(({ text }) => text).join("")).toBe(whole.text);
     expect(items.flatMap(({ tokenIds }) => tokenIds)).toEqual(whole.tokenIds);
-    expect(items.map(({ finishReason }) => finishReason).slice(0, -1)).toEqual(
-      Array.from({ length: 15 }, () => null),
-    );
+    expect(items.length).toBeGreaterThan(1);
+    expect(items.slice(0, -1).every(({ finishReason }) => finishReason === null)).toBe(true);
     expect(items.at(-1)?.finishReason).toBe("length");
   });
 

@@ -139,7 +139,8 @@ test("requests of other salts share no blocks", async () => {
 });
 
 test("listeners hear of steps, tokens and ends, until they stop listening", async () => {
-  await using llm = await LLM.load(fixturePath("llama"), inline);
+  const plain: LoadOptions = { ...inline, speculative: { kind: "off" } };
+  await using llm = await LLM.load(fixturePath("llama"), plain);
   const heard = { steps: 0, first: 0, tokens: 0, ends: 0 };
   const stop = llm.listen({
     onStep: () => heard.steps++,

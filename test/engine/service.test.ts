@@ -54,7 +54,7 @@ class ServiceUnderTest {
   }
 
   load(): void {
-    const options = parseEngineOptions({ device: "reference" });
+    const options = parseEngineOptions({ device: "reference", speculative: { kind: "off" } });
     this.service.receive({ type: "load", path: fixturePath("llama"), options });
   }
 
@@ -133,7 +133,7 @@ test("closing what was never loaded, or could not be, is no trouble", async () =
   await never.service.closed;
   expect(never.types).toEqual(["closed"]);
   const failed = new ServiceUnderTest();
-  const options = parseEngineOptions({ device: "reference" });
+  const options = parseEngineOptions({ device: "reference", speculative: { kind: "off" } });
   failed.service.receive({ type: "load", path: "nowhere", options });
   failed.service.receive({ type: "close" });
   await failed.service.closed;

@@ -22,7 +22,7 @@ function load(speculative: LoadOptions["speculative"]): Promise<LLM> {
 }
 
 beforeAll(async () => {
-  plain = await load({});
+  plain = await load({ kind: "off" });
   drafting = await load({ kind: "lookup" });
   redrafter = await load({ kind: "redrafter", lengthMax: 4, width: 4 });
   medusa = await load({ kind: "medusa", lengthMax: 4, width: 4 });

@@ -21,6 +21,8 @@ const CALIBRATION = { fading: 0.97, weight: 8 };
  * that is waited for: a change of load would have all of it spent at once.
  */
 const TRIES = { firstSteps: 40, firstMsMax: 250, share: 0.01, savedSteps: 12, savedMsMax: 500 };
+/** After so many tries in a row that did not pay the share is half as much, down to an eighth. */
+const TRIES_HALVE = { every: 4, most: 3 };
 /** One step in so many verifies half of its budget, and one twice as much, to learn their cost. */
 const HALF_EVERY = 16;
 const TWICE_EVERY = 64;
@@ -104,6 +106,8 @@ export class DraftPolicy {
   #tried: NetworkShape = "tree";
   /** What the try takes that the allowance is not enough for. */
   #savingMs = 0;
+  /** Tries since drafts last seemed to pay. */
+  #failedTries = 0;
   /** Most that is saved up in any case. */
   #savedMs = 0;
   /** Drafted tokens of the newest budget that are expected to be accepted. */
@@ -132,7 +136,7 @@ export class DraftPolicy {
         costs.others.plainSteps(sequences) >= PLAIN_MANY &&
         this.#plainSteps % PLAIN_SAMPLED > 0
       ) {
-        this.#allow(TRIES.share * ms);
+        this.#allow(this.#share * ms);
         return;
       }
       for (const each of Object.values(costs)) each.record({ sequences, nodes: 0 }, ms);
@@ -148,7 +152,13 @@ export class DraftPolicy {
     // that draft and verify nothing are not known: a network takes less than twice a plain step.
     const usualMs = drafted > 0 ? (line?.ms(drafted) ?? ms) : Math.min(ms, 2 * plainMs);
     const gainMs = isPlain ? 0 : (plainMs * (sequences + accepted)) / sequences - usualMs;
-    this.#allow(TRIES.share * ms + gainMs);
+    this.#allow(this.#share * ms + gainMs);
+  }
+
+  /** Of the time: what tries may take that do not seem to pay. */
+  get #share(): number {
+    const halved = Math.min(TRIES_HALVE.most, Math.floor(this.#failedTries / TRIES_HALVE.every));
+    return TRIES.share / 2 ** halved;
   }
 
   /** Adds to the time for tries; what is left of the first ones is kept. */
@@ -175,7 +185,10 @@ export class DraftPolicy {
     if (!isTry && this.#held !== null && holds(this.#held, step)) return this.#takeHeld(offers);
     const found = this.#budget(offers, step);
     if (found === null) return offers.map(() => 0);
-    if (pays(found)) return this.#take(found, offers, step);
+    if (pays(found)) {
+      this.#failedTries = 0;
+      return this.#take(found, offers, step);
+    }
     const tries = isTry || (step.network === null && this.#triesAgain(found));
     this.#held = tries ? null : heldOf({ ...found, taken: 0 }, offers, step);
     return tries ? found.take(found.room) : offers.map(() => 0);
@@ -183,10 +196,11 @@ export class DraftPolicy {
 
   /**
    * Whether it has to be decided now if a network drafts behind the next step. `drafts`: what was
-   * decided last.
+   * decided last. `isRare`: few steps ask.
    */
-  looks(drafts: boolean): boolean {
+  looks(drafts: boolean, isRare = false): boolean {
     const every = drafts ? LOOK_EVERY.drafting : LOOK_EVERY.idle;
+    if (isRare) this.#untilLook = 1;
     this.#untilLook = this.#untilLook === 0 ? every - 1 : this.#untilLook - 1;
     return this.#untilLook === 0 || this.#trying !== null;
   }
@@ -207,7 +221,10 @@ export class DraftPolicy {
     const whole = offers.map(({ survivals }) => survivals);
     const tree = branches ? this.#budget(whole, { ...step, network: "tree" }) : null;
     const best = tree !== null && tree.speed > chain.speed ? tree : chain;
-    if (pays(best)) return best.take(best.taken);
+    if (pays(best)) {
+      this.#failedTries = 0;
+      return best.take(best.taken);
+    }
     const shape = this.#trying ?? (tree !== null && this.#tried === "chain" ? "tree" : "chain");
     const found = shape === "tree" ? (tree ?? chain) : chain;
     if (this.#trying === null) {
@@ -286,6 +303,7 @@ export class DraftPolicy {
     this.#savingMs = (this.#allowanceMs ?? 0) < lostMs ? lostMs : 0;
     if (this.#savingMs > 0) return false;
     this.#sinceTry = 0;
+    this.#failedTries++;
     return true;
   }
 }

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
-import { isChain, KindAcceptance, SequenceAcceptance } from "#speculative";
+import { isChain, KindAcceptance, SequenceAcceptance, UnusedRest } from "#speculative";
 import { DraftPolicy, type NetworkShape, type WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
@@ -61,6 +61,14 @@ export class Drafting {
   #sequences = 0;
   /** Most nodes that a network drafts for a sequence. */
   #drafts = TREE_NODES_MAX;
+  /** The same of the sequences that run: 0 where none of them has a network. */
+  #networkNodes = TREE_NODES_MAX;
+  /** While nothing of any draft is used, few steps have drafts to weigh. */
+  readonly #rest = new UnusedRest();
+  /** The newest decision of `#rest`. */
+  #weighs = true;
+  /** Sequences when drafts were weighed last. */
+  #weighed = 0;
   readonly #counts = { drafts: 0, draftedTokens: 0, acceptedTokens: 0 };
   readonly #perPosition: number[] = [];
 
@@ -122,17 +130,23 @@ export class Drafting {
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
     const { sampling } = task;
-    const goesOn = !sequence.finished && sampling !== null;
-    if (goesOn && sampling.constrained) this.#constrained++;
-    const foresees = this.#foresees;
+    task.draft = null;
+    if (sequence.finished || sampling === null) return;
+    if (sampling.constrained) this.#constrained++;
+    if (!this.#weighs && made === null) return;
     const expected: DraftContext["expected"] = (draft, by) =>
       this.#acceptanceOf(known, by.kind).expected(draft, by.likelyTokens);
-    task.draft = goesOn ? drafter.next(sequence, made, { sampling, foresees, expected }) : null;
+    const context = { sampling, foresees: this.#foresees, rests: this.#rest.rests, expected };
+    task.draft = drafter.next(sequence, made, context);
   }
 
   /** Decides what the next step verifies, and whether a network drafts behind it. */
   allot(): void {
     if (this.#drafted.size === 0) return;
+    if (!this.#weighs) {
+      this.#weighs = this.#rest.drafts();
+      return;
+    }
     const all = this.#running();
     const sequences = Math.max(this.#sequences, all.length);
     const offers: Offer[] = [];
@@ -141,14 +155,28 @@ export class Drafting {
       if (nodes > 0) offers.push({ known, nodes });
     }
     const wanted = this.#wanted(offers, sequences);
+    const isRare = this.#rest.rests;
     let masks = MASKS_MAX;
+    let used = 0;
     offers.forEach(({ known }, place) => {
       const isConstrained = known.task.sampling?.constrained === true;
       const nodes = Math.min(wanted[place] ?? 0, isConstrained ? masks : Number.POSITIVE_INFINITY);
       if (isConstrained) masks -= nodes;
+      used += nodes;
       this.#propose(known, nodes);
     });
-    if (this.#policy?.looks(this.#drafts > 0) === true) this.#look(this.#policy, all, sequences);
+    if (this.#policy === null) return;
+    if (this.#policy.looks(this.#drafts > 0, isRare)) this.#look(this.#policy, all, sequences);
+    this.#restAfter(used + this.#networkNodes, sequences);
+  }
+
+  /** Takes note of how many drafted nodes are used: of none for long, few steps have any. */
+  #restAfter(used: number, sequences: number): void {
+    const isAlike = Math.abs(this.#weighed - sequences) * 8 <= sequences;
+    this.#weighed = sequences;
+    if (used > 0 || !isAlike) this.#rest.used();
+    else this.#rest.made();
+    this.#weighs = this.#rest.drafts();
   }
 
   /** How many nodes of each draft are worth their rows. */
@@ -180,12 +208,14 @@ export class Drafting {
       const survivals = this.#acceptanceOf(known, whole.kind).survivals(whole, firstBranch);
       offers.push({ survivals, firstBranch });
     }
+    this.#networkNodes = 0;
     if (wanting.length === 0) return;
     const nodes = policy.drafts(offers, { sequences, foresaw: this.#foresaw });
     wanting.forEach((drafter, place) => {
       drafter.allow(nodes[place] ?? 0);
     });
     this.#drafts = Math.max(...nodes);
+    this.#networkNodes = this.#drafts;
   }
 
   /** Whether drafts of sequences under a grammar were made behind the newest step. */

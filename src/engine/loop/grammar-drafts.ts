@@ -64,7 +64,7 @@ export class GrammarDrafts implements SequenceDrafter {
     this.#proposed = 0;
     if (!this.#foresees || !sampling.foresees) return null;
     try {
-      const draft = this.#longer(sequence, open, sampling);
+      const draft = this.#longer(sequence, open, context);
       this.#likely = firstBranchTokens(draft);
       return draft.tokens.length === 1 ? null : draft;
     } catch {
@@ -91,10 +91,11 @@ export class GrammarDrafts implements SequenceDrafter {
     if (!this.#isForced) this.#inner.verified(drafted, accepted);
   }
 
-  #longer({ tokens }: Sequence, open: TokenTree | null, sampling: SequenceSampling): TokenTree {
+  #longer({ tokens }: Sequence, open: TokenTree | null, context: DraftContext): TokenTree {
+    const { sampling, rests } = context;
     const root = tokens.get(tokens.length - 1);
     const kept = allowedPart(open ?? chainOf(root, []), sampling);
-    if (!this.#rest.drafts()) return kept;
+    if (!this.#rest.drafts() && !rests) return kept;
     this.#rest.made();
     const forced = sampling.forced(this.#forcedMax);
     const length = sampling.goBehind(forced);

@@ -7,7 +7,7 @@ import {
   treeOf,
   UnusedRest,
 } from "#speculative";
-import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+import { type DraftContext, type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
 
 /** Looks up what may follow one sequence, and remembers how well that went. */
 export class LookupDrafts implements SequenceDrafter {
@@ -46,8 +46,8 @@ export class LookupDrafts implements SequenceDrafter {
     return null;
   }
 
-  next({ tokens }: Sequence): TokenTree | null {
-    const length = this.#rest.drafts() ? this.#length.next() : 0;
+  next({ tokens }: Sequence, _made: TokenTree | null, { rests }: DraftContext): TokenTree | null {
+    const length = this.#rest.drafts() || rests ? this.#length.next() : 0;
     const width = this.#width;
     const branches = length === 0 ? [] : this.#lookup.draft(tokens, { length, width });
     this.#first = branches[0]?.length ?? 0;

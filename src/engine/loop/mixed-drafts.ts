@@ -50,7 +50,7 @@ export class MixedDrafts implements SequenceDrafter {
   }
 
   next(sequence: Sequence, made: TokenTree | null, context: DraftContext): TokenTree | null {
-    const found = this.#lookup.next(sequence);
+    const found = this.#lookup.next(sequence, null, context);
     const drafted = this.#network.next(sequence, made);
     if (found === null) this.#isFound = false;
     const expected = (draft: TokenTree | null, drafter: SequenceDrafter): number =>

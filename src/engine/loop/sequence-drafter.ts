@@ -21,6 +21,8 @@ export interface DraftContext {
   readonly sampling: SequenceSampling;
   /** Whether drafts are made of sequences under a grammar: that takes the host's time. */
   readonly foresees: boolean;
+  /** Whether few steps have drafts at all, since none are used: those that do have all of them. */
+  readonly rests: boolean;
   /** Tokens of a drafter's newest draft that are expected to be accepted. */
   expected(draft: TokenTree, drafter: SequenceDrafter): number;
 }

@@ -157,13 +157,14 @@ export const SpeculativeOptions = z
   .strictObject({
     kind: z
       .enum([...DRAFT_KINDS, "auto", "off"])
-      .default("off")
+      .default("auto")
       .describe(
         "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
           "recurrent network beside the model), medusa (heads on the model's hidden states), " +
           "draft-model (a small model of the same vocabulary), eagle3 (a layer over the model's " +
           "hidden states), auto (lookup, and beside it a network that lies in the model's " +
-          "folder), or not at all. The output is the same.",
+          "folder, as far as measured times of steps say that it helps), or not at all (off). " +
+          "The output is the same.",
       ),
     model: z
       .string()
