@@ -2,6 +2,7 @@ import type { KvFeed, WorkerInfo } from "#cluster/protocol";
 import { engineFeed } from "./engine-feed.ts";
 import type { FeedOptions } from "./feed-options.ts";
 import { PerigeeFeed } from "./perigee-feed.ts";
+import { TrtllmFeed } from "./trtllm-feed.ts";
 
 /** The feed of a worker's events; null: its cache announces nothing, or nothing that is read. */
 export function feedFor(worker: WorkerInfo, options: FeedOptions = {}): KvFeed | null {
@@ -12,6 +13,8 @@ export function feedFor(worker: WorkerInfo, options: FeedOptions = {}): KvFeed |
     case "vllm":
     case "sglang":
       return engineFeed(worker, options);
+    case "tensorrt-llm":
+      return new TrtllmFeed(worker, options);
     default:
       return null;
   }

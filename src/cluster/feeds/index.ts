@@ -12,6 +12,8 @@
  *                     feed-group.ts; zmq-sockets.ts, batch-frames.ts, batch-order.ts: transport
  *                     and gaps; engine-events.ts, engine-fields.ts, extra-keys.ts: what batches
  *                     say; msgpack-bounds.ts: what is not even decoded
+ *   trtllm-feed.ts    TensorRT-LLM's polled events; trtllm-events.ts, trtllm-reader.ts: what they
+ *                     say; http-body.ts: bounded answers
  *   block-names.ts    64-bit names of blocks
  *   back-off.ts       the wait between tries; paced-warnings.ts: one line instead of thousands
  *
@@ -23,4 +25,5 @@ export { engineFeed } from "./engine-feed.ts";
 export { feedFor } from "./feed-for.ts";
 export type { FeedOptions } from "./feed-options.ts";
 export { PerigeeFeed } from "./perigee-feed.ts";
+export { TrtllmFeed } from "./trtllm-feed.ts";
 export { type WorkerScope, workerScope } from "./worker-scope.ts";

@@ -1,9 +1,10 @@
 /** Follows one of our own servers: `GET /kv_cache_events/stream`. */
-import { EngineError, messageOf } from "#base";
+import { EngineError } from "#base";
 import type { KvChange, KvFeed, KvFeedSink, WorkerInfo } from "#cluster/protocol";
 import { parseKvEvent, parseKvSnapshot } from "#kvcache";
 import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
+import { causeOf } from "./http-body.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import { changesOfEvent, changesOfSnapshot } from "./perigee-changes.ts";
 import { type SseMessage, SseMessages } from "./sse-messages.ts";
@@ -208,10 +209,4 @@ class SilenceWatch {
   end(): void {
     clearTimeout(this.#timeout);
   }
-}
-
-/** What fetch failed for: its own message is "fetch failed". */
-function causeOf(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return messageOf(cause ?? error);
 }
