@@ -8,7 +8,7 @@ import { PacedWarnings } from "./paced-warnings.ts";
 import { TrtllmReader } from "./trtllm-reader.ts";
 import { type WorkerScope, workerScope } from "./worker-scope.ts";
 
-/** Pause after an answer without events; older servers hold the request for up to 2 s themselves. */
+/** Pause after an answer without events; older servers hold the request for up to 2 s. */
 const IDLE_MS = 250;
 
 /** Pause after an answer with events. */

@@ -2,6 +2,7 @@
 import { messageOf } from "#base";
 import type { KvChange, KvFeedSink } from "#cluster/protocol";
 import { blockNames } from "./block-names.ts";
+import { malformed } from "./engine-fields.ts";
 import type { PacedWarnings } from "./paced-warnings.ts";
 import {
   type TrtllmBlock,
@@ -39,7 +40,7 @@ export class TrtllmReader {
     this.#warnings = warnings;
   }
 
-  /** Reads an answer; returns its number of events. Throws INVALID_ARGUMENT for one that is none. */
+  /** Reads an answer: its number of events. Throws INVALID_ARGUMENT for one that is none. */
   read(text: string): number {
     const events = trtllmList(text);
     for (const event of events) {
@@ -126,10 +127,7 @@ export class TrtllmReader {
     for (const block of blocks) {
       const { tokens } = block;
       if (tokens !== null && tokens.length > blockTokens) {
-        const found = `current value is ${tokens.length}`;
-        throw new RangeError(
-          `Cannot read KV events: blocks must have ${blockTokens} tokens, as the worker says, ${found}`,
-        );
+        throw malformed("tokens", `${blockTokens}, as the worker says`, tokens.length);
       }
       const last = run.at(-1);
       const continues =

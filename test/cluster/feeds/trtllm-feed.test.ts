@@ -159,5 +159,5 @@ test("[CL24] larger blocks than the worker says are refused with a line", async 
   const { mirror } = follow(server);
   server.emit(stored(0, 9).replace('"tokens":[', '"tokens":[{"token_id":5},'));
   await expect.poll(() => mirror.warnings.length).toBe(1);
-  expect(mirror.warnings[0]).toContain("blocks must have 4 tokens");
+  expect(mirror.warnings[0]).toContain("tokens must be 4, as the worker says");
 });
