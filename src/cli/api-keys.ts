@@ -51,6 +51,15 @@ export async function readClusterSecrets(
   return file === undefined ? [] : await keysOfFile(file, "--cluster-secret-file", warn);
 }
 
+/** The key that workers of other engines want: the first of its file; null: none is given. */
+export async function readWorkerKey(
+  file: string | undefined,
+  warn: (message: string) => void,
+): Promise<string | null> {
+  if (file === undefined) return null;
+  return (await keysOfFile(file, "--worker-api-key-file", warn))[0] ?? null;
+}
+
 async function keysOfFile(
   file: string,
   flag: string,

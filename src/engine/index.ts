@@ -5,6 +5,7 @@
  * works with token ids. Plain data passes between them, once per step.
  *
  *   llm.ts       the public class: load, generate, stream, chat, embed
+ *   text-model.ts   the text side of a model alone, for processes that compute nothing
  *   mock-models.ts   models without weights, for sizing fleets
  *
  * Subfolders, each with its own index.ts, lowest layer first:
@@ -95,3 +96,4 @@ export {
   startMockModel,
   startMockModels,
 } from "./mock-models.ts";
+export { TextModel, type TextModelOptions } from "./text-model.ts";

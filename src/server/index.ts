@@ -49,6 +49,11 @@ export {
   httpFailure,
 } from "./http-errors.ts";
 export { Listener } from "./listener.ts";
+export {
+  chatPromptTokens,
+  completionPromptTokens,
+  type PromptSource,
+} from "./openai/prompt-tokens.ts";
 export { requestIdPattern } from "./request-id.ts";
 export { logFailure } from "./request-log.ts";
 export {

@@ -1,11 +1,17 @@
+import { readFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
-import { RouterOptions, startRouter } from "#cluster";
-import { API_KEY_FILE_HELP, readApiKeys } from "../api-keys.ts";
+import { EngineError } from "#base";
+import { RouterOptions, type RouterSecrets, startRouter } from "#cluster";
+import { API_KEY_FILE_HELP, readApiKeys, readClusterSecrets, readWorkerKey } from "../api-keys.ts";
+import { explanationText } from "../explanation.ts";
+import { fileProblem } from "../file-problem.ts";
 import { SchemaFlags } from "../flags.ts";
 import { startLines } from "../start-lines.ts";
 import { untilStopped } from "../until-stopped.ts";
 
 const HEADING = "Router:";
+const REDIS_VARIABLE = "PERIGEE_REDIS";
+const EXPLAIN_MS = 10_000;
 
 const routerFlags = new SchemaFlags(RouterOptions, {
   help: {
@@ -16,26 +22,113 @@ const routerFlags = new SchemaFlags(RouterOptions, {
   },
 });
 
+/** Files and words beside the settings. */
+const OPTIONS: readonly (readonly [string, string])[] = [
+  ["--api-key-file <file>", API_KEY_FILE_HELP],
+  [
+    "--cluster-secret-file <file>",
+    "File with the secret that Perigee's workers want; the first line is sent.",
+  ],
+  ["--worker-api-key-file <file>", "File with the API key that workers of other engines want."],
+  ["--worker-ca <file>", "Certificates (PEM) of the authorities of https workers."],
+  ["--tls-cert <file>", "Certificate (PEM) of this server: clients come by https."],
+  ["--tls-key <file>", "Key (PEM) of --tls-cert."],
+  [
+    "--explain <prompt>",
+    "Ask the router that runs at --host and --port who would get this prompt and why, and end.",
+  ],
+];
+
 interface RouteFlags extends Readonly<Record<string, unknown>> {
   readonly apiKeyFile?: string;
+  readonly clusterSecretFile?: string;
+  readonly workerApiKeyFile?: string;
+  readonly workerCa?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly explain?: string;
 }
+
+type Warn = (message: string) => void;
 
 /** `perigee route`. */
 export function defineRoute(command: Command): void {
   command.action((flags: RouteFlags) => route(flags));
   routerFlags.addTo(command, HEADING);
-  command.addOption(new Option("--api-key-file <file>", API_KEY_FILE_HELP).helpGroup(HEADING));
+  for (const [flag, help] of OPTIONS) {
+    command.addOption(new Option(flag, help).helpGroup(HEADING));
+  }
 }
 
 async function route(flags: RouteFlags): Promise<void> {
   routerFlags.check(flags);
-  const options: RouterOptions = routerFlags.collect(flags);
+  const given: RouterOptions = routerFlags.collect(flags);
   const lines = startLines();
   const apiKey = await readApiKeys({
-    ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
+    ...{ flags: given.apiKey ?? [], file: flags.apiKeyFile },
     ...{ environment: process.env, warn: lines.warn },
   });
-  const router = await startRouter({ ...options, apiKey });
+  const options = { ...given, apiKey, redis: given.redis ?? process.env[REDIS_VARIABLE] ?? null };
+  if (flags.explain !== undefined) return explain(options, flags.explain, flags);
+  const router = await startRouter(options, await readSecrets(flags, lines.warn));
   lines.say(`routing at ${router.url} (process ${process.pid})`, { url: router.url });
   await untilStopped(() => router.close(), lines.say);
+}
+
+async function readSecrets(flags: RouteFlags, warn: Warn): Promise<RouterSecrets> {
+  const [clusterSecret] = await readClusterSecrets(flags.clusterSecretFile, warn);
+  const workerApiKey = await readWorkerKey(flags.workerApiKeyFile, warn);
+  const workerCa = await readPem(flags.workerCa);
+  const [cert, key] = [await readPem(flags.tlsCert), await readPem(flags.tlsKey)];
+  if ((cert === null) !== (key === null)) {
+    const missing = cert === null ? "--tls-cert" : "--tls-key";
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot use TLS: --tls-cert and --tls-key go together, ${missing} is missing`,
+      { param: missing },
+    );
+  }
+  return {
+    ...(clusterSecret !== undefined && { clusterSecret }),
+    ...(workerApiKey !== null && { workerApiKey }),
+    ...(workerCa !== null && { workerCa }),
+    ...(cert !== null && key !== null && { tls: { cert, key } }),
+  };
+}
+
+async function readPem(file: string | undefined): Promise<string | null> {
+  if (file === undefined) return null;
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    throw fileProblem({ action: "read", file, wanted: "a PEM file", cause });
+  }
+}
+
+async function explain(
+  { host = "127.0.0.1", port = 8000, apiKey = [] }: RouterOptions,
+  prompt: string,
+  { tlsCert }: RouteFlags,
+): Promise<void> {
+  const [key] = apiKey;
+  const place = host.includes(":") ? `[${host}]` : host;
+  const url = `${tlsCert === undefined ? "http" : "https"}://${place}:${port}/route/explain`;
+  const answer = await fetch(url, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+    },
+    body: JSON.stringify({ messages: [{ role: "user", content: prompt }] }),
+    signal: AbortSignal.timeout(EXPLAIN_MS),
+  }).catch((cause: unknown) => {
+    const wanted = "a router must run at --host and --port";
+    const message = `Cannot explain: ${wanted}, nothing answers at ${url}`;
+    throw new EngineError("NETWORK", message, { cause });
+  });
+  const text = await answer.text();
+  if (!answer.ok) {
+    throw new EngineError("NETWORK", `Cannot explain: ${url} answers ${answer.status}: ${text}`);
+  }
+  process.stdout.write(explanationText(JSON.parse(text)));
 }

@@ -4,9 +4,13 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Counter } from "prom-client";
 import { createHttpApp } from "#server";
 import type { RouterContext } from "./context.ts";
+import { explainRoutes } from "./explain.ts";
+import { metricsRoute } from "./fleet-metrics.ts";
+import { kvEventRoutes } from "./kv-events-route.ts";
 import { modelsRoutes } from "./models-route.ts";
 import { operationRoutes } from "./operations.ts";
 import { relayRoutes } from "./relay-route.ts";
+import { workerMetricsRoute } from "./worker-metrics.ts";
 
 /** What the application needs before its routes' context exists. */
 export interface AppParts {
@@ -31,4 +35,8 @@ export function addRoutes(app: FastifyInstance, context: RouterContext): void {
   operationRoutes(app, context);
   modelsRoutes(app, context);
   relayRoutes(app, context);
+  explainRoutes(app, context);
+  metricsRoute(app, context);
+  workerMetricsRoute(app, context);
+  kvEventRoutes(app, context);
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
+import { ROUTING_POLICIES } from "#cluster/routing";
 import { httpFields } from "#server";
 
 /** Options of the router: address, workers, limits, what happens when a worker fails. */
@@ -13,6 +14,30 @@ export const RouterOptions = z
         "URL of a worker: a Perigee server, vLLM, SGLang, TensorRT-LLM or any server with " +
           "OpenAI's API; may be repeated.",
       ),
+    redis: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "Redis or Valkey of the fleet, where workers announce themselves; a password belongs " +
+          "into the variable PERIGEE_REDIS, which other users of the machine cannot read. none: " +
+          "workers are those that are given.",
+      ),
+    policy: z
+      .enum(ROUTING_POLICIES)
+      .default("kv")
+      .describe("How a worker is chosen; kv: where the answer costs the fleet least time."),
+    indexBytesMax: z
+      .int()
+      .min(2 ** 24)
+      .default(2 ** 30)
+      .describe("Most bytes of the index of all workers' blocks; the oldest go first."),
+    approximateTtlMs: z
+      .int()
+      .positive()
+      .default(120_000)
+      .describe("How long a worker that announces nothing is thought to have what it was sent."),
     model: z
       .array(z.string().min(1))
       .default([])

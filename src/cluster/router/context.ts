@@ -1,9 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { FastifyBaseLogger, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
+import type { HitCeiling } from "#cluster/index";
 import type { Membership } from "#cluster/protocol";
 import type { Dispatcher } from "#cluster/routing";
 import type { RouterConfig } from "./config.ts";
+import type { FleetCaches } from "./fleet-caches.ts";
+import type { HitWatch } from "./hit-watch.ts";
+import type { ModelCodecs } from "./model-codecs.ts";
 import type { PromptReader } from "./prompt-reader.ts";
 import type { Relay, RelayTools } from "./relay.ts";
 import type { WorkerLinks } from "./worker-links.ts";
@@ -16,6 +20,10 @@ export interface RouterContext {
   readonly links: WorkerLinks;
   readonly dispatcher: Dispatcher;
   readonly prompts: PromptReader;
+  readonly codecs: ModelCodecs;
+  readonly caches: FleetCaches;
+  readonly ceiling: HitCeiling;
+  readonly hits: HitWatch;
   readonly tools: RelayTools;
   /** Requests in work. */
   readonly relays: Set<Relay>;

@@ -11,12 +11,17 @@
  *   relay-route.ts        routes that a worker answers
  *   relay.ts              one request: attempts until it is answered; attempt.ts: one of them;
  *                         relay-metrics.ts counts
- *   worker-body.ts        the body that a worker gets; prompt-reader.ts: what routing reads
+ *   generation-request.ts, worker-body.ts   what a client sent, and what a worker gets
  *   client-stream.ts      the client's side of a stream; answer-buffer.ts: an answer that is held
  *   stream-reader.ts      a worker's stream; marker-reader.ts: with tokens told beside the events
  *   upstream.ts           connections to a worker; worker-links.ts: to all of them
  *   breaker.ts            keeps requests away from a worker that fails; sweep.ts: deadlines
- *   models-route.ts, operations.ts   routes that the router answers itself
+ *   prompt-reader.ts      prompts as ids: by model-codecs.ts, by remote-tokens.ts of a worker, or
+ *                         text-tokens.ts where nothing is known; ask-worker.ts: small questions
+ *   fleet-caches.ts       the index, fed by the workers; hit-watch.ts: what it knew, and the ceiling
+ *   models-route.ts, operations.ts, explain.ts, kv-events-route.ts, fleet-metrics.ts,
+ *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
+ *   parts.ts              makes and joins all that; secrets.ts
  *
  * Invariant: a request that was begun is ended in its worker's books, whichever way it ends.
  * Invariant: nothing is sent to a client twice; events of a stream are not parsed.
@@ -24,4 +29,5 @@
  * @module
  */
 export { RouterOptions } from "./config.ts";
-export { type RouterSecrets, type RunningRouter, startRouter } from "./router.ts";
+export { type RunningRouter, startRouter } from "./router.ts";
+export type { RouterSecrets } from "./secrets.ts";

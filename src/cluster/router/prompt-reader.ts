@@ -1,12 +1,31 @@
-import type { DispatchRequest } from "#cluster/routing";
-import { hashText } from "#cluster/routing";
+/** What routing reads of a request: its prompt as ids, or what stands for them. */
+import { EngineError } from "#base";
+import type { WorkerInfo } from "#cluster/protocol";
+import { type DispatchRequest, hashText } from "#cluster/routing";
+import { chatPromptTokens, completionPromptTokens } from "#server";
 import type { GenerationRequest } from "./generation-request.ts";
+import type { ModelCodecs } from "./model-codecs.ts";
+import type { RemoteTokens } from "./remote-tokens.ts";
+import { textTokens } from "./text-tokens.ts";
+import type { WorkerLink } from "./worker-link.ts";
 
-/** What routing reads of a request's prompts. */
+/** Where the tokens of a query come from: indexes of tokens know nothing of pieces of text. */
+export type TokenOrigin = "router" | "worker" | "text" | "none";
+
 export interface ReadPrompts {
   readonly query: Omit<DispatchRequest, "excluded">;
-  /** By prompt; null: the worker renders and encodes them. */
+  readonly origin: TokenOrigin;
+  /** By prompt, for workers that agree; null: they get texts. */
   readonly promptTokenIds: readonly (readonly number[])[] | null;
+}
+
+export interface PromptReaderOptions {
+  readonly codecs: ModelCodecs;
+  readonly remote: RemoteTokens;
+  /** A worker of another engine that serves the model and can be asked; null: there is none. */
+  readonly askable: (model: string | null) => WorkerLink | null;
+  /** The main name of what the fleet serves where a request names no model. */
+  readonly defaultModel: () => string | null;
 }
 
 /** Characters of a token, where no tokenizer is known. */
@@ -14,26 +33,92 @@ const TOKEN_CHARACTERS = 4;
 /** Leading text that prefix policies hash. */
 const PREFIX_CHARACTERS = 1024;
 
-/** Reads prompts for routing. */
 export class PromptReader {
-  read(request: GenerationRequest): ReadPrompts {
-    const { model, session, outputTokens, salt, text } = request;
-    const leading = leadingText(request);
-    return {
-      promptTokenIds: null,
-      query: {
-        ...{ model, session, outputTokens, salt, lora: null, tokens: null },
-        promptTokens: Math.ceil(text.length / TOKEN_CHARACTERS),
-        prefixHash: hashText(leading),
-      },
-    };
+  readonly #options: PromptReaderOptions;
+
+  constructor(options: PromptReaderOptions) {
+    this.#options = options;
+  }
+
+  async read(request: GenerationRequest, signal: AbortSignal): Promise<ReadPrompts> {
+    const own = await this.#ownTokens(request, signal);
+    const [first = []] = own ?? [];
+    if (own !== null) {
+      return readPrompts(request, Uint32Array.from(first), { origin: "router", own });
+    }
+    const given = givenIds(request);
+    if (given !== null) return readPrompts(request, given, { origin: "router", own: null });
+    const link = this.#options.askable(request.model);
+    const told = link === null ? null : await this.#options.remote.tokensOf(request, link);
+    if (told !== null) return readPrompts(request, told, { origin: "worker", own: null });
+    if (request.kind === "other") {
+      return readPrompts(request, null, { origin: "none", own: null });
+    }
+    return readPrompts(request, textTokens(promptText(request)), { origin: "text", own: null });
+  }
+
+  /** Null: no tokenizer is known, or the request cannot be read, as its worker will say. */
+  async #ownTokens(
+    request: GenerationRequest,
+    signal: AbortSignal,
+  ): Promise<readonly (readonly number[])[] | null> {
+    const { kind, body } = request;
+    const model = request.model ?? this.#options.defaultModel();
+    const source = model === null ? null : this.#options.codecs.sourceOf(model);
+    if (source === null || request.isPrivate) return null;
+    try {
+      if (kind === "chat") return [await chatPromptTokens(source, body, signal)];
+      if (kind !== "completions" || !isText(body.prompt)) return null;
+      return await completionPromptTokens(source, body, signal);
+    } catch (error) {
+      if (error instanceof EngineError) return null;
+      throw error;
+    }
   }
 }
 
-function leadingText({ body, text }: GenerationRequest): string {
+/** Whether a worker is to be asked for by tokens of this origin, or by pieces of text. */
+export function readsTokens(info: WorkerInfo, codecs: ModelCodecs): boolean {
+  return codecs.sourceOf(info.models[0] ?? "") !== null || isTokenizing(info);
+}
+
+/** Engines whose `/tokenize` takes whole chats. */
+export function isTokenizing({ kind }: WorkerInfo): boolean {
+  return kind === "vllm";
+}
+
+function readPrompts(
+  request: GenerationRequest,
+  tokens: Uint32Array | null,
+  { origin, own }: Pick<ReadPrompts, "origin"> & { own: ReadPrompts["promptTokenIds"] },
+): ReadPrompts {
+  const { model, session, outputTokens, salt, text } = request;
+  const guessed = Math.ceil(text.length / TOKEN_CHARACTERS);
+  const promptTokens = tokens === null ? guessed : tokens.length;
+  const prefixHash = hashText(promptText(request).slice(0, PREFIX_CHARACTERS));
+  return {
+    origin,
+    promptTokenIds: own,
+    query: { model, session, outputTokens, salt, lora: null, tokens, promptTokens, prefixHash },
+  };
+}
+
+/** Ids that the client sent itself. */
+function givenIds({ body }: GenerationRequest): Uint32Array | null {
+  const field = body.prompt ?? body.input;
+  const list: unknown = Array.isArray(field) && Array.isArray(field[0]) ? field[0] : field;
+  if (!Array.isArray(list) || typeof list[0] !== "number") return null;
+  return Uint32Array.from(list as number[]); // what is no id becomes 0, which is never found
+}
+
+function isText(prompt: unknown): boolean {
+  if (typeof prompt === "string") return true;
+  return Array.isArray(prompt) && typeof prompt[0] === "string";
+}
+
+function promptText({ body, text }: GenerationRequest): string {
   const field = body.messages ?? body.prompt ?? body.input;
-  if (typeof field === "string") return field.slice(0, PREFIX_CHARACTERS);
-  return field === undefined
-    ? text.slice(0, 64)
-    : JSON.stringify(field).slice(0, PREFIX_CHARACTERS);
+  const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
+  if (typeof first === "string") return first;
+  return first === undefined ? text : JSON.stringify(first);
 }

@@ -38,8 +38,9 @@ async function relayRequest(
     text: context.texts.get(request) ?? "",
     sessionHeader: context.config.sessionHeader,
   });
+  const prompts = await context.prompts.read(order, hangUpSignal(reply));
   const relay = new Relay(context.tools, {
-    ...{ request: order, ...context.prompts.read(order) },
+    ...{ request: order, ...prompts },
     ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
     ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
   });
@@ -72,6 +73,15 @@ function admit({ state, relays, config }: RouterContext): void {
     `Cannot accept request: at most ${concurrentRequestsMax} may be in work; try again later`,
   );
 }
+
+/** Ends work for a client that goes away while its prompt is read. */
+function hangUpSignal({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  raw.once("close", () => controller.abort(GONE));
+  return controller.signal;
+}
+
+const GONE = new EngineError("ABORTED", "Cannot complete request: the client disconnected");
 
 /** Calls back when the client goes away before its answer is complete. */
 function onHangUp(request: FastifyRequest, reply: FastifyReply, callback: () => void): () => void {

@@ -6,7 +6,10 @@ import { HttpError } from "#server";
 import { Attempt, type AttemptLimits, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
 import type { GenerationRequest } from "./generation-request.ts";
+import { type EndWatch, type HitWatch, type PromptUsage, usageIn } from "./hit-watch.ts";
 import { MarkerReader } from "./marker-reader.ts";
+import type { ModelCodecs } from "./model-codecs.ts";
+import type { TokenOrigin } from "./prompt-reader.ts";
 import type { RelayMetrics } from "./relay-metrics.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
 import type { Sweep, Watched } from "./sweep.ts";
@@ -25,6 +28,8 @@ export interface RelayTools {
     readonly migrationsMax: number;
     readonly streamKeepAliveMs: number;
   };
+  readonly codecs: Pick<ModelCodecs, "agrees">;
+  readonly hits: HitWatch;
   readonly showWorker: boolean;
   /** One line for operators. */
   readonly say: (message: string, fields?: object) => void;
@@ -35,6 +40,7 @@ export interface RelayOrder {
   readonly request: GenerationRequest;
   /** What the dispatcher reads; `excluded` is the relay's. */
   readonly query: Omit<DispatchRequest, "excluded">;
+  readonly origin: TokenOrigin;
   /** By prompt, where the router knows them. */
   readonly promptTokenIds: readonly (readonly number[])[] | null;
   readonly response: ServerResponse;
@@ -57,6 +63,9 @@ export interface RelayNotes {
   migrations: number;
   outputTokens: number;
 }
+
+/** A worker that gets the request. */
+type Place = Routed & { readonly link: WorkerLink; readonly endWatch: EndWatch };
 
 /** What the client is told where no worker is left. */
 interface LastFailure {
@@ -126,16 +135,20 @@ export class Relay implements Watched {
   }
 
   /** Null: no worker is left. */
-  #route(): (Routed & { readonly link: WorkerLink }) | null {
+  #route(): Place | null {
     const { dispatcher, links } = this.#tools;
     for (;;) {
-      const found = dispatcher.route({ ...this.#order.query, excluded: this.#excluded });
+      const query = { ...this.#order.query, excluded: this.#excluded };
+      const found = dispatcher.route(query);
       if (found.type === "unrouted") {
         this.#last ??= { error: unrouted(found.reason, this.#order.request.model), answer: null };
         return null;
       }
       const link = links.find(found.worker.id);
-      if (link !== null && this.#mayContinue(link)) return { ...found, link };
+      if (link !== null && this.#mayContinue(link)) {
+        const { origin } = this.#order;
+        return { ...found, link, endWatch: this.#tools.hits.routed(query, link.info, origin) };
+      }
       found.reservation.end("failed");
       this.#excluded.add(found.worker.id);
     }
@@ -147,7 +160,7 @@ export class Relay implements Watched {
     return begun === null || begun.info.fingerprint === info.fingerprint;
   }
 
-  async #try(routed: Routed & { readonly link: WorkerLink }): Promise<RelayAnswer | "again"> {
+  async #try(routed: Place): Promise<RelayAnswer | "again"> {
     const { link, reservation } = routed;
     const { metrics } = this.#tools;
     this.notes.workerId = link.info.id;
@@ -159,7 +172,19 @@ export class Relay implements Watched {
     this.#attempt = null;
     reservation.end(endOf(outcome));
     this.#tools.dispatcher.traffic.ended(reservation.outputTokens);
+    routed.endWatch(this.#usageOf(outcome));
     return this.#judge(outcome, link);
+  }
+
+  /** Null: the worker does not say, or the prompt is not computed there alone. */
+  #usageOf(outcome: Outcome): PromptUsage | null {
+    if (this.#order.request.promptCount > 1) return null;
+    if (outcome.kind === "answered" && outcome.answer.status === 200) {
+      return usageIn(outcome.answer.body);
+    }
+    const [mark] = this.#marked?.prompts ?? [];
+    if (mark === undefined || this.notes.migrations > 0) return null;
+    return { promptTokens: mark.tokens, cachedTokens: mark.cachedTokens };
   }
 
   #judge(outcome: Outcome, link: WorkerLink): RelayAnswer | "again" {
@@ -264,10 +289,7 @@ export class Relay implements Watched {
     return isMarkable(info) && this.#marked !== null ? this.#marked : new LineReader();
   }
 
-  #attemptAt(
-    { link, reservation }: Routed & { readonly link: WorkerLink },
-    reader: StreamReader | null,
-  ): Attempt {
+  #attemptAt({ link, reservation }: Place, reader: StreamReader | null): Attempt {
     const { request, response, headers } = this.#order;
     const { limits, sweep, metrics, showWorker } = this.#tools;
     const { id } = link.info;
@@ -293,13 +315,14 @@ export class Relay implements Watched {
   }
 
   #bodyFor({ info }: WorkerLink): string {
+    const { codecs } = this.#tools;
     const { request, promptTokenIds, seed, created } = this.#order;
     const isKnown = request.kind === "chat" || request.kind === "completions";
     if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
     const marked = this.#marked;
     const begun = marked?.begun === true;
     return markedBody(request, {
-      ...{ promptTokenIds, seed, created },
+      ...{ seed, created, promptTokenIds: codecs.agrees(info) ? promptTokenIds : null },
       progress: begun ? marked.choices : null,
       cachedTokens: this.#cachedTokens,
     });

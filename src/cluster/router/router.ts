@@ -1,31 +1,12 @@
-import { randomInt } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { createServer as createTlsServer } from "node:tls";
-import type { FastifyInstance, FastifyRequest } from "fastify";
-import { Counter, Registry } from "prom-client";
-import { systemClock } from "#base";
-import type { Membership } from "#cluster/protocol";
-import { Dispatcher, IndexedPrefixes, seededRng } from "#cluster/routing";
-import { Listener, openApp, ownVersion } from "#server";
-import { addRoutes, createRouterApp } from "./app.ts";
+import type { FastifyInstance } from "fastify";
+import { Listener, openApp } from "#server";
+import { addRoutes } from "./app.ts";
 import { parseRouterConfig, type RouterConfig, type RouterOptions } from "./config.ts";
 import type { RouterContext } from "./context.ts";
-import { PromptReader } from "./prompt-reader.ts";
-import type { Relay } from "./relay.ts";
-import { RelayMetrics } from "./relay-metrics.ts";
-import { StaticFleet } from "./static-fleet.ts";
-import { Sweep } from "./sweep.ts";
-import { WorkerLinks } from "./worker-links.ts";
-
-/** Secrets and certificates, which are not settings: nothing prints them. */
-export interface RouterSecrets {
-  /** Sent to workers as bearer token. */
-  readonly workerApiKey?: string;
-  /** Certificate and key of this server, in PEM: clients come by https. */
-  readonly tls?: { readonly cert: string; readonly key: string };
-  /** Certificates of authorities for https workers, in PEM. */
-  readonly workerCa?: string;
-}
+import { createParts, type RouterParts } from "./parts.ts";
+import type { RouterSecrets } from "./secrets.ts";
 
 /** A running router. */
 export interface RunningRouter extends AsyncDisposable {
@@ -53,14 +34,14 @@ export async function startRouter(
   const listener = await Listener.open(config.host, config.port, (socket) => socket.destroy());
   const parts = createParts(config, secrets);
   const { app, context } = parts;
-  await parts.fleet.look();
   addRoutes(app, context);
+  await firstMembers(context);
   const answer = await openApp(app);
   listener.direct(bounded(config.connectionsMax, secured(secrets.tls, answer)));
   warnWhereOpen(app, config);
   let closing: Promise<void> | null = null;
   const close = (): Promise<void> => {
-    if (closing === null) closing = shutDown({ ...parts, listener });
+    if (closing === null) closing = shutDown(parts, listener);
     else cancelAll(context);
     return closing;
   };
@@ -75,67 +56,6 @@ export async function startRouter(
     close,
     [Symbol.asyncDispose]: close,
   };
-}
-
-interface Parts {
-  readonly app: FastifyInstance;
-  readonly context: RouterContext;
-  readonly fleet: StaticFleet;
-}
-
-function createParts(config: RouterConfig, secrets: RouterSecrets): Parts {
-  const registry = new Registry();
-  const requests = new Counter({
-    name: "perigee_router_http_requests_total",
-    help: "Requests of clients, by route and status.",
-    labelNames: ["route", "status"],
-    registers: [registry],
-  });
-  const texts = new WeakMap<FastifyRequest, string>();
-  const app = createRouterApp({ config, texts, requests });
-  const say = (message: string, fields: object = {}) => app.log.info(fields, message);
-  const fleet = new StaticFleet(config.worker, secrets.workerApiKey ?? null, say);
-  const relays = new Set<Relay>();
-  const links = linksOf(fleet, config, secrets, relays, say);
-  const dispatcher = new Dispatcher({
-    ...{ membership: fleet, policy: "kv", clock: systemClock },
-    rng: seededRng(randomInt(2 ** 31)),
-    prefixes: new IndexedPrefixes(() => null, systemClock),
-    isOpen: (id) => links.admits(id),
-  });
-  const sweep = new Sweep(shortestOf(config));
-  const metrics = new RelayMetrics(registry);
-  const { showWorker } = config;
-  const context: RouterContext = {
-    ...{ config, links, dispatcher, relays, registry, texts },
-    ...{ version: ownVersion(), membership: fleet, prompts: new PromptReader() },
-    tools: { dispatcher, links, sweep, metrics, limits: config, showWorker, say },
-    state: { draining: false },
-    log: () => app.log,
-  };
-  return { app, context, fleet };
-}
-
-function linksOf(
-  membership: Membership,
-  config: RouterConfig,
-  secrets: RouterSecrets,
-  relays: Set<Relay>,
-  say: (message: string) => void,
-): WorkerLinks {
-  return new WorkerLinks(membership, {
-    ...{ ...config, clock: systemClock, say },
-    workerApiKey: secrets.workerApiKey ?? null,
-    ca: secrets.workerCa ?? null,
-    onGone: (workerId, reason) => {
-      for (const relay of relays) if (relay.workerId === workerId) relay.workerGone(reason);
-    },
-  });
-}
-
-function shortestOf(config: RouterConfig): number {
-  const { firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs, streamKeepAliveMs } = config;
-  return Math.min(firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs, streamKeepAliveMs);
 }
 
 type TakeConnection = (connection: Duplex) => void;
@@ -167,6 +87,17 @@ function secured(tls: RouterSecrets["tls"], take: TakeConnection): TakeConnectio
   return (connection) => server.emit("connection", connection);
 }
 
+const FIRST_MEMBERS_MS = 1500;
+
+/** Given workers mostly answer at once: those that come first find them. */
+async function firstMembers({ config, membership }: RouterContext): Promise<void> {
+  const wanted = new Set(config.worker).size;
+  const untilMs = performance.now() + FIRST_MEMBERS_MS;
+  while (membership.workers.size < wanted && performance.now() < untilMs) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
+
 function warnWhereOpen({ log }: FastifyInstance, { host, port, apiKey }: RouterConfig): void {
   if (apiKey.length > 0 || ["127.0.0.1", "::1", "localhost"].includes(host)) return;
   log.warn(`Anyone who reaches ${host}:${port} may use this router: no API key is set`);
@@ -178,13 +109,8 @@ function cancelAll({ relays }: RouterContext): void {
 
 const LOOK_MS = 10;
 
-async function shutDown({
-  app,
-  context,
-  fleet,
-  listener,
-}: Parts & { readonly listener: Listener }): Promise<void> {
-  const { config, relays, links, dispatcher, tools, state } = context;
+async function shutDown({ app, context, close }: RouterParts, listener: Listener): Promise<void> {
+  const { config, relays, state } = context;
   state.draining = true;
   const timer = setTimeout(() => cancelAll(context), config.shutdownTimeoutMs);
   while (relays.size > 0) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
@@ -192,8 +118,5 @@ async function shutDown({
   listener.stop();
   await app.close();
   app.server.closeAllConnections();
-  tools.sweep.close();
-  dispatcher.close();
-  await links.close();
-  await fleet.close();
+  await close();
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "#base";
-import type { Member, Membership } from "#cluster/protocol";
+import type { Member, Membership, WorkerInfo } from "#cluster/protocol";
 import { CircuitBreaker } from "./breaker.ts";
 import { Upstream } from "./upstream.ts";
 import type { WorkerLink } from "./worker-link.ts";
@@ -10,10 +10,12 @@ export interface WorkerLinksOptions {
   readonly answerBytesMax: number;
   readonly breakerFailures: number;
   readonly breakerOpenMs: number;
-  /** Secret sent to workers as bearer token; null: none. */
-  readonly workerApiKey: string | null;
+  /** Sent to the worker as bearer token; null: nothing. */
+  readonly keyFor: (info: WorkerInfo) => string | null;
   /** Certificates of authorities for https workers, in PEM; null: the system's. */
   readonly ca: string | null;
+  readonly onJoined: (link: WorkerLink) => void;
+  readonly onLeft: (workerId: string) => void;
   /** Told of a worker that is gone: its requests go on elsewhere. */
   readonly onGone: (workerId: string, reason: string) => void;
   /** One line for operators. */
@@ -60,13 +62,16 @@ export class WorkerLinks {
   }
 
   #join({ info, state }: Member): void {
-    const { clock, breakerFailures, breakerOpenMs, workerApiKey } = this.#options;
-    this.#links.set(info.id, {
+    const { clock, breakerFailures, breakerOpenMs, keyFor, onJoined } = this.#options;
+    const key = keyFor(info);
+    const link: WorkerLink = {
       info,
       upstream: new Upstream(info.url, this.#options),
       breaker: new CircuitBreaker({ clock, failuresMax: breakerFailures, openMs: breakerOpenMs }),
-      headers: workerApiKey === null ? {} : { authorization: `Bearer ${workerApiKey}` },
-    });
+      headers: key === null ? {} : { authorization: `Bearer ${key}` },
+    };
+    this.#links.set(info.id, link);
+    onJoined(link);
     const served = info.models.join(", ");
     this.#options.say(`worker ${info.id} joined: ${info.kind}, ${state}, serves ${served}`);
   }
@@ -77,6 +82,7 @@ export class WorkerLinks {
     this.#links.delete(id);
     this.#options.say(`worker ${id} left: ${reason}`);
     this.#options.onGone(id, reason);
+    this.#options.onLeft(id);
     void link.upstream.close();
   }
 }

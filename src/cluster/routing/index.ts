@@ -44,6 +44,7 @@ export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
 export {
   IndexedPrefixes,
   type IndexPlace,
+  type PrefixAnswer,
   type PrefixFinder,
   type PrefixQuery,
 } from "./prefix-finder.ts";

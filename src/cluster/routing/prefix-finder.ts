@@ -71,6 +71,12 @@ export class IndexedPrefixes implements PrefixFinder {
     return this.inFlight.add(worker.id, answer.prompt.keys);
   }
 
+  /** What the worker's index says of a prompt, without what is on its way; null: nothing. */
+  answerOf(query: PrefixQuery, worker: WorkerInfo): PrefixAnswer | null {
+    const place = this.#placeOf(worker);
+    return place === null ? null : this.#answersOf(query).of(place);
+  }
+
   #answersOf(query: PrefixQuery): PrefixAnswers {
     const answers = this.#answers.get(query) ?? new PrefixAnswers(query);
     this.#answers.set(query, answers);
@@ -80,7 +86,8 @@ export class IndexedPrefixes implements PrefixFinder {
 
 const NOT_INDEXED: PromptInFlight = { computed: () => {}, dropped: () => {} };
 
-interface PrefixAnswer {
+/** A prompt as an index names it, and who has how much of it. */
+export interface PrefixAnswer {
   readonly prompt: PromptBlocks;
   readonly matches: ReadonlyMap<WorkerNumber, PrefixMatch>;
 }

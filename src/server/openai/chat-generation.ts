@@ -1,4 +1,4 @@
-import type { GeneratedTokens, GenerateOptions, TokenPrompt } from "#engine";
+import type { GeneratedTokens, GenerateOptions, ServedModel, TokenPrompt } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
@@ -110,9 +110,15 @@ interface Conversing {
   readonly signal: AbortSignal;
 }
 
+/** What renders conversations. */
+interface Renderer {
+  readonly model: Pick<ServedModel, "chatPrompt">;
+  readonly config: Pick<ServerContext["config"], "allowRequestChatTemplate">;
+}
+
 /** The tokens of a rendered conversation. */
 export async function chatTokens(
-  { model, config }: ServerContext,
+  { model, config }: Renderer,
   request: ConversationRequest,
   { tools, tokensMax, signal }: Conversing,
 ): Promise<number[]> {

@@ -1,0 +1,82 @@
+/** GET and POST /route/explain: who would get a request, and what each worker would cost. */
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { EngineError } from "#base";
+import type { ExplainedWorker, Explanation } from "#cluster/routing";
+import type { RouterContext } from "./context.ts";
+import { readRequest } from "./generation-request.ts";
+import type { ReadPrompts } from "./prompt-reader.ts";
+
+export function explainRoutes(app: FastifyInstance, context: RouterContext): void {
+  app.get<{ Querystring: { prompt?: string; model?: string } }>(
+    "/route/explain",
+    async (request) => {
+      const { prompt, model } = request.query;
+      if (typeof prompt !== "string" || prompt === "") {
+        throw new EngineError(
+          "INVALID_ARGUMENT",
+          "Cannot explain: a prompt must be given, current value is missing; use ?prompt=TEXT, " +
+            "or POST the body of a chat or completion",
+          { param: "prompt" },
+        );
+      }
+      return explain(context, request, { prompt, ...(model === undefined ? {} : { model }) });
+    },
+  );
+  app.post("/route/explain", async (request) => explain(context, request, request.body));
+}
+
+async function explain(
+  context: RouterContext,
+  request: FastifyRequest,
+  body: unknown,
+): Promise<unknown> {
+  const isChat = typeof body === "object" && body !== null && "messages" in body;
+  const order = readRequest({
+    ...{ path: isChat ? "/v1/chat/completions" : "/v1/completions", id: request.id, body },
+    ...{ text: JSON.stringify(body) ?? "", headers: request.headers },
+    sessionHeader: context.config.sessionHeader,
+  });
+  const signal = AbortSignal.timeout(context.config.connectTimeoutMs * 2);
+  const prompts = await context.prompts.read(order, signal);
+  const found = context.dispatcher.explain({ ...prompts.query, excluded: new Set() });
+  return explanationJson(context, prompts, found);
+}
+
+function explanationJson(
+  context: RouterContext,
+  { query, origin }: ReadPrompts,
+  { policy, choice, unrouted, workers }: Explanation,
+): unknown {
+  const at = choice === null ? -1 : choice.chosen;
+  const candidates = workers.filter(({ leftOut }) => leftOut === null);
+  return {
+    policy,
+    model: query.model,
+    prompt_tokens: query.promptTokens,
+    tokens_from: origin,
+    chosen: candidates[at]?.worker.id ?? null,
+    reason: choice?.reason ?? null,
+    unrouted,
+    workers: workers.map((worker) => workerJson(context, worker)),
+  };
+}
+
+function workerJson(
+  { links, caches }: RouterContext,
+  { worker, leftOut, match, candidate, cost }: ExplainedWorker,
+): unknown {
+  const blockTokens = candidate?.blockTokens ?? 0;
+  const [device = 0, host = 0, any = 0] = match?.levels ?? [];
+  return {
+    id: worker.id,
+    kind: worker.kind,
+    left_out: leftOut,
+    breaker: links.find(worker.id)?.breaker.state ?? null,
+    announces: caches.announces(worker),
+    /** Leading tokens of the prompt, on the device, up to host memory, anywhere. */
+    cached_tokens: [device * blockTokens, host * blockTokens, any * blockTokens],
+    cost_ms: cost?.cost ?? null,
+    terms_ms: cost?.terms ?? null,
+    load: candidate?.books ?? null,
+  };
+}

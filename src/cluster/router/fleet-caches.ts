@@ -1,0 +1,137 @@
+/** The blocks of all workers: a feed for each worker that announces its cache, into one index. */
+import type { Clock } from "#base";
+import { feedFor, workerScope } from "#cluster/feeds";
+import { FleetIndex, type FleetIndexStats } from "#cluster/index";
+import type { KvFeed, Member, Membership, WorkerInfo, WorkerNumber } from "#cluster/protocol";
+import type { IndexPlace } from "#cluster/routing";
+
+/** Pieces of text in a block, where no tokenizer is known. */
+const TEXT_BLOCK = 16;
+
+export interface FleetCachesOptions {
+  readonly clock: Clock;
+  readonly bytesMax: number;
+  /** How long a worker that announces nothing is thought to have a prompt. */
+  readonly ttlMs: number;
+  /** Whether prompts for the worker are looked up by their tokens; else by pieces of text. */
+  readonly readsTokens: (info: WorkerInfo) => boolean;
+  /** Sent to workers whose events are followed. */
+  readonly apiKeyOf: (info: WorkerInfo) => string | null;
+  /** Told of all announced blocks. */
+  readonly onStored: (keys: Uint32Array) => void;
+  /** One line for operators. */
+  readonly say: (message: string) => void;
+}
+
+/** A worker's place in the index. */
+interface Cache {
+  readonly number: WorkerNumber;
+  readonly feed: KvFeed | null;
+  /** Changes that came, and how often all was forgotten. */
+  changes: number;
+  resets: number;
+}
+
+/** How a worker's cache is known. */
+export interface CacheReport {
+  readonly workerId: string;
+  readonly announces: boolean;
+  readonly changes: number;
+  readonly resets: number;
+  readonly lag: number | null;
+}
+
+export class FleetCaches {
+  readonly index: FleetIndex;
+  readonly #options: FleetCachesOptions;
+  readonly #caches = new Map<string, Cache>();
+  readonly #stopListening: () => void;
+
+  constructor(membership: Membership, options: FleetCachesOptions) {
+    this.#options = options;
+    const { clock, bytesMax, ttlMs, onStored } = options;
+    this.index = new FleetIndex({
+      ...{ clock, bytesMax, ttlMs },
+      onStored: (_worker, keys) => onStored(keys),
+    });
+    for (const member of membership.workers.values()) this.#join(member);
+    this.#stopListening = membership.listen({
+      joined: (member) => this.#join(member),
+      changed: () => {},
+      left: (id) => this.#leave(id),
+    });
+  }
+
+  /** Where the worker's blocks are looked up; null: it is no member. */
+  placeOf(info: WorkerInfo): IndexPlace | null {
+    const cache = this.#caches.get(info.id);
+    if (cache === undefined) return null;
+    const { number } = cache;
+    const { index } = this;
+    const [model = ""] = info.models;
+    const announces = this.announces(info);
+    const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt);
+    if (!this.#options.readsTokens(info)) {
+      const text = `text of ${model}`;
+      return { lookup: index, number, model: text, blockTokens: TEXT_BLOCK, routed };
+    }
+    if (announces) return { lookup: index, number, ...workerScope(info) };
+    const blockTokens = info.kv?.blockTokens ?? TEXT_BLOCK;
+    return { lookup: index, number, model, blockTokens, routed };
+  }
+
+  /** Whether the worker's events are followed. */
+  announces({ id }: WorkerInfo): boolean {
+    return (this.#caches.get(id)?.feed ?? null) !== null;
+  }
+
+  stats(): FleetIndexStats {
+    return this.index.stats();
+  }
+
+  reports(): CacheReport[] {
+    return [...this.#caches].map(([workerId, { feed, changes, resets }]) => ({
+      ...{ workerId, changes, resets },
+      announces: feed !== null,
+      lag: feed?.lag ?? null,
+    }));
+  }
+
+  async close(): Promise<void> {
+    this.#stopListening();
+    const feeds = [...this.#caches.values()].map(({ feed }) => feed?.close());
+    this.#caches.clear();
+    await Promise.all(feeds);
+  }
+
+  #join({ info }: Member): void {
+    const { say, apiKeyOf } = this.#options;
+    const feed = feedFor(info, { apiKey: apiKeyOf(info) });
+    const number = this.index.join({ announces: feed !== null });
+    const cache: Cache = { number, feed, changes: 0, resets: 0 };
+    this.#caches.set(info.id, cache);
+    // A late event must not be counted for the number's next owner.
+    const isMember = () => this.#caches.get(info.id) === cache;
+    feed?.start({
+      apply: (changes) => {
+        if (!isMember()) return;
+        cache.changes += changes.length;
+        this.index.apply(number, changes);
+      },
+      reset: () => {
+        if (!isMember()) return;
+        cache.resets++;
+        this.index.reset(number);
+      },
+      warn: (message) => say(`events of worker ${info.id}: ${message}`),
+    });
+  }
+
+  #leave(id: string): void {
+    const cache = this.#caches.get(id);
+    if (cache === undefined) return;
+    this.#caches.delete(id);
+    void cache.feed?.close();
+    this.index.leave(cache.number);
+  }
+}

@@ -1,0 +1,144 @@
+/** Makes the parts of a router and joins them. */
+import { randomInt } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { Counter, Registry } from "prom-client";
+import { systemClock } from "#base";
+import { HitCeiling } from "#cluster/index";
+import { LoadWatch, openMembership } from "#cluster/membership";
+import type { Membership, WorkerInfo } from "#cluster/protocol";
+import { Dispatcher, IndexedPrefixes, seededRng } from "#cluster/routing";
+import { ownVersion } from "#server";
+import { createRouterApp } from "./app.ts";
+import type { RouterConfig } from "./config.ts";
+import type { RouterContext } from "./context.ts";
+import { FleetCaches } from "./fleet-caches.ts";
+import { HitWatch } from "./hit-watch.ts";
+import { ModelCodecs } from "./model-codecs.ts";
+import { isTokenizing, PromptReader, readsTokens } from "./prompt-reader.ts";
+import type { Relay } from "./relay.ts";
+import { RelayMetrics } from "./relay-metrics.ts";
+import { RemoteTokens } from "./remote-tokens.ts";
+import type { RouterSecrets } from "./secrets.ts";
+import { watchStatus } from "./status-watch.ts";
+import { Sweep } from "./sweep.ts";
+import { WorkerLinks } from "./worker-links.ts";
+
+/** A router that does not listen yet. */
+export interface RouterParts {
+  readonly app: FastifyInstance;
+  readonly context: RouterContext;
+  /** Everything but the application. */
+  close(): Promise<void>;
+}
+
+/** Throws INVALID_ARGUMENT where no worker can be found. */
+export function createParts(config: RouterConfig, secrets: RouterSecrets): RouterParts {
+  const registry = new Registry();
+  const texts = new WeakMap<FastifyRequest, string>();
+  const requests = new Counter({
+    name: "perigee_router_http_requests_total",
+    help: "Requests of clients, by route and status.",
+    labelNames: ["route", "status"],
+    registers: [registry],
+  });
+  const app = createRouterApp({ config, texts, requests });
+  const say = (message: string, fields: object = {}) => app.log.info(fields, message);
+  const warn = (message: string) => app.log.warn(message);
+  const keys = keysOf(secrets);
+  const membership = openMembership({ redis: config.redis, workers: config.worker, warn, ...keys });
+  const relays = new Set<Relay>();
+  const codecs = new ModelCodecs({ models: config.model, say });
+  const links = linksOf(membership, { config, secrets, relays, codecs, say });
+  const ceiling = new HitCeiling();
+  const caches = new FleetCaches(membership, {
+    ...{ clock: systemClock, say: warn, onStored: (stored) => ceiling.stored(stored) },
+    ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs },
+    readsTokens: (info) => readsTokens(info, codecs),
+    apiKeyOf: (info) => keyFor(info, secrets),
+  });
+  const prefixes = new IndexedPrefixes((info) => caches.placeOf(info), systemClock);
+  const hits = new HitWatch({ prefixes, caches, ceiling, say: warn });
+  const dispatcher = new Dispatcher({
+    ...{ membership, prefixes, policy: config.policy, clock: systemClock },
+    rng: seededRng(randomInt(2 ** 31)),
+    isOpen: (id) => links.admits(id),
+  });
+  const loads = new LoadWatch(membership, {
+    secret: keys.secret,
+    onLoad: (info, load) => dispatcher.books.report(info.id, load, info.kv?.blocks[0] ?? 0),
+  });
+  const prompts = promptsOf(membership, links, codecs);
+  const sweep = new Sweep(shortestOf(config));
+  const metrics = new RelayMetrics(registry);
+  const { showWorker } = config;
+  const context: RouterContext = {
+    ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits },
+    relays,
+    ...{ registry, texts, version: ownVersion(), state: { draining: false }, log: () => app.log },
+    tools: { dispatcher, links, sweep, metrics, limits: config, showWorker, codecs, hits, say },
+  };
+  const stopWatching = watchStatus(context, warn);
+  const close = async () => {
+    stopWatching();
+    sweep.close();
+    loads.close();
+    dispatcher.close();
+    await Promise.all([membership.close(), caches.close()]);
+    await Promise.all([links.close(), codecs.close()]);
+  };
+  return { app, context, close };
+}
+
+function keysOf({ clusterSecret, workerApiKey }: RouterSecrets) {
+  return { secret: clusterSecret ?? workerApiKey ?? null, workerApiKey: workerApiKey ?? null };
+}
+
+/** What a worker wants as bearer token; null: nothing is known. */
+function keyFor({ kind }: WorkerInfo, { clusterSecret, workerApiKey }: RouterSecrets) {
+  const own = kind === "perigee" ? clusterSecret : undefined;
+  return own ?? workerApiKey ?? null;
+}
+
+interface LinkParts {
+  readonly config: RouterConfig;
+  readonly secrets: RouterSecrets;
+  readonly relays: ReadonlySet<Relay>;
+  readonly codecs: ModelCodecs;
+  readonly say: (message: string) => void;
+}
+
+function linksOf(membership: Membership, parts: LinkParts): WorkerLinks {
+  const { config, secrets, relays, codecs, say } = parts;
+  return new WorkerLinks(membership, {
+    ...{ ...config, clock: systemClock, say, ca: secrets.workerCa ?? null },
+    keyFor: (info) => keyFor(info, secrets),
+    onJoined: (link) => void codecs.check(link),
+    onGone: (workerId, reason) => {
+      for (const relay of relays) if (relay.workerId === workerId) relay.workerGone(reason);
+    },
+    onLeft: (workerId) => codecs.left(workerId),
+  });
+}
+
+function promptsOf(membership: Membership, links: WorkerLinks, codecs: ModelCodecs): PromptReader {
+  return new PromptReader({
+    ...{ codecs, remote: new RemoteTokens() },
+    askable: (model) => {
+      for (const link of links.all) {
+        const { info, breaker } = link;
+        const serves = model === null || info.models.includes(model);
+        if (serves && isTokenizing(info) && breaker.admits) return link;
+      }
+      return null;
+    },
+    defaultModel: () => {
+      for (const { info } of membership.workers.values()) return info.models[0] ?? null;
+      return null;
+    },
+  });
+}
+
+function shortestOf(config: RouterConfig): number {
+  const { firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs, streamKeepAliveMs } = config;
+  return Math.min(firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs, streamKeepAliveMs);
+}
