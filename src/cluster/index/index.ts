@@ -7,6 +7,7 @@
  *   fleet-index.ts   one index of a fleet, of the next two
  *   kv-index.ts      the exact index: changes in, matches out
  *   approximate-index.ts  what was sent where lately (guesses.ts)
+ *   sharded-kv-index.ts  the exact index over threads (shard-thread.ts), answered later
  *   hit-ceiling.ts   what a cache without end would have hit, and why the fleet did not
  *   block-namer.ts   the names of contents
  *   block-book.ts    who holds what, within the budget (byte-budget.ts); eviction
@@ -32,3 +33,4 @@ export {
   type RoutedRequest,
 } from "./hit-ceiling.ts";
 export { KvIndex, type KvIndexOptions, type KvIndexStats } from "./kv-index.ts";
+export { ShardedKvIndex, type ShardedKvIndexOptions } from "./sharded-kv-index.ts";

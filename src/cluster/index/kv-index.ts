@@ -1,5 +1,4 @@
 /** The exact index: who has which blocks on which level, from what the workers announce. */
-import { EngineError } from "#base";
 import type {
   BlockNames,
   GroupBlocks,
@@ -13,7 +12,7 @@ import type {
 import { BlockBook } from "./block-book.ts";
 import { BlockNamer, isBlockSize } from "./block-namer.ts";
 import { IndexTables } from "./index-tables.ts";
-import { WORKERS_MAX } from "./member-sets.ts";
+import { WorkerNumbers } from "./worker-numbers.ts";
 
 export interface KvIndexOptions {
   /** Most bytes of all tables together; 1 GiB holds some 10 to 15 million blocks of workers. */
@@ -22,6 +21,11 @@ export interface KvIndexOptions {
   readonly workerBlocksMax?: number;
   /** Names blocks; given where several indexes are asked with the same names. */
   readonly namer?: BlockNamer;
+  /**
+   * Whether prefixes that begin with these tokens are of this index, which is a shard; runs of
+   * others are left out. Default: all are.
+   */
+  readonly owns?: (scope: KvScope, tokens: Uint32Array) => boolean;
   /** Shared with what else is found in them; their bound holds then, not `bytesMax`. */
   readonly tables?: IndexTables;
   /** Told of stored blocks, low and high halves of the index's names; a view for the call. */
@@ -64,9 +68,9 @@ export class KvIndex implements PrefixLookup {
   readonly namer: BlockNamer;
   readonly #tables: IndexTables;
   readonly #book: BlockBook;
+  readonly #owns: ((scope: KvScope, tokens: Uint32Array) => boolean) | null;
   readonly #onStored: ((worker: WorkerNumber, keys: Uint32Array) => void) | null;
-  readonly #joined = new Uint8Array(WORKERS_MAX);
-  #workers = 0;
+  readonly #numbers = new WorkerNumbers();
   readonly #keys = new Uint32Array(SLICE_BLOCKS * 2);
   readonly #parent = new Uint32Array(2);
   #stored = 0;
@@ -84,36 +88,26 @@ export class KvIndex implements PrefixLookup {
       ...{ nodes: this.#tables.nodes, budget: this.#tables.budget, workerBlocksMax },
       ...{ firstLevel: 0, sparesFound: true },
     });
+    this.#owns = options.owns ?? null;
     this.#onStored = options.onStored ?? null;
   }
 
   /** The lowest free number, with no blocks. */
   join(): WorkerNumber {
-    const worker = this.#joined.indexOf(0);
-    if (worker < 0) {
-      throw new EngineError(
-        "INVALID_ARGUMENT",
-        `Cannot add a worker to the index: at most ${WORKERS_MAX}, current value is ` +
-          `${WORKERS_MAX}; let some leave, or route them elsewhere`,
-      );
-    }
-    this.#joined[worker] = 1;
-    this.#workers++;
+    const worker = this.#numbers.take();
     this.#tables.admit(worker);
     return worker;
   }
 
   /** The worker is gone, and its blocks with it; its number may be given again. */
   leave(worker: WorkerNumber): void {
-    if (this.#joined[worker] !== 1) return;
     this.reset(worker);
-    this.#joined[worker] = 0;
-    this.#workers--;
+    this.#numbers.release(worker);
   }
 
   /** What the worker has is not known any more: it has nothing until it announces it. */
   reset(worker: WorkerNumber): void {
-    if (this.#joined[worker] === 1) this.#book.clear(worker, null);
+    if (this.#numbers.isTaken(worker)) this.#book.clear(worker, null);
   }
 
   /**
@@ -121,7 +115,7 @@ export class KvIndex implements PrefixLookup {
    * out and counted. Changes of a worker that has left are ignored.
    */
   apply(worker: WorkerNumber, changes: readonly KvChange[]): void {
-    if (this.#joined[worker] !== 1) return;
+    if (!this.#numbers.isTaken(worker)) return;
     for (const change of changes) this.#applyOne(worker, change);
   }
 
@@ -149,7 +143,7 @@ export class KvIndex implements PrefixLookup {
     return {
       bytes: budget.bytes,
       bytesMax: budget.bytesMax,
-      workers: this.#workers,
+      workers: this.#numbers.count,
       blocks: nodes.count,
       memberships: holdings.count,
       stored: this.#stored,
@@ -190,6 +184,7 @@ export class KvIndex implements PrefixLookup {
   #store(worker: WorkerNumber, change: Stored): void {
     const { scope, names, tokens, level } = change;
     const blocks = names.length >>> 1;
+    if (change.parent === null && this.#owns?.(scope, tokens) === false) return;
     this.#stored += blocks;
     if (!this.#findParent(worker, change)) {
       this.#unknownParents += blocks;
@@ -259,7 +254,8 @@ export class KvIndex implements PrefixLookup {
 
 type Stored = Extract<KvChange, { readonly type: "stored" }>;
 
-function isWellFormed(change: KvChange): boolean {
+/** Whether a change says nothing that contradicts itself. */
+export function isWellFormed(change: KvChange): boolean {
   switch (change.type) {
     case "stored": {
       const { scope, names, tokens, parent } = change;

@@ -1,4 +1,4 @@
-import { ApproximateIndex, FleetIndex, KvIndex } from "#cluster/index";
+import { ApproximateIndex, FleetIndex, KvIndex, ShardedKvIndex } from "#cluster/index";
 import type { KvScope, WorkerNumber } from "#cluster/protocol";
 import { type LookupOnTrial, prefixLookupContract } from "../../contracts/prefix-lookup.ts";
 
@@ -74,7 +74,22 @@ function fleet(announces: boolean): LookupOnTrial {
   };
 }
 
+function sharded(shards: number): LookupOnTrial {
+  const index = new ShardedKvIndex({ shards, bytesMax: 2 ** 25 });
+  return {
+    blocksOf: (...args) => index.blocksOf(...args),
+    find: (prompt) => index.find(prompt),
+    findGroups: (groups) => index.findGroups(groups),
+    join: () => index.join(),
+    leave: (worker) => index.leave(worker),
+    give: announcing(index),
+    close: () => index.close(),
+  };
+}
+
 prefixLookupContract("the index of events", exact);
+prefixLookupContract("one shard", () => sharded(1));
+prefixLookupContract("three shards", () => sharded(3));
 prefixLookupContract("the index of what was routed", approximate);
 prefixLookupContract("a fleet that announces nothing", () => fleet(false));
 prefixLookupContract("a fleet of events and predictions", () => fleet(true));
