@@ -22,6 +22,7 @@ import {
   RequestStarter,
   readFiles,
   readTemplateOption,
+  requestName,
   type SamplingDefaults,
   type StartOptions,
   type StartPrompt,
@@ -365,6 +366,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     return Math.max(1, Math.floor(sequences / n));
   }
 
+  async forgetCached(): Promise<void> {
+    await this.#client.forgetCached();
+  }
+
   async drain(): Promise<void> {
     await this.#client.drain();
   }
@@ -391,8 +396,3 @@ async function inlineOpener(): Promise<OpenLink> {
 }
 
 const isList: (value: unknown) => value is readonly unknown[] = Array.isArray;
-
-function requestName(given: string | undefined, place: number, count: number): string {
-  if (given === undefined) return randomUUID();
-  return count === 1 ? given : `${given}-${place}`;
-}

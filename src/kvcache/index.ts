@@ -11,6 +11,7 @@
  *   group-match.ts   the prefix that all groups of layers have
  *   table-blocks.ts  changes which blocks a table holds, in all groups of layers
  *   publisher.ts     publishes the blocks that tables hold
+ *   forgetting.ts     empties the cache on request
  *   truncation.ts    cuts a conversation back
  *   public.ts        what users of the package import
  *

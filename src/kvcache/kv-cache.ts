@@ -28,6 +28,7 @@ import {
 } from "#kvcache/levels";
 import { booksShape, type CacheWindow, type KvCacheShape } from "./cache-shape.ts";
 import { type CacheStats, cacheStats } from "./cache-stats.ts";
+import { forgetCached, reset } from "./forgetting.ts";
 import { matchGroups } from "./group-match.ts";
 import { type BlockRange, PrefixReuse } from "./prefix-reuse.ts";
 import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
@@ -62,7 +63,7 @@ export class KvCache {
     this.windows = shape.windows ?? [null];
     this.groupCount = this.windows.length;
     this.hasWindow = this.windows.some((window) => window !== null);
-    const partialReuse = shape.partialReuse ?? true;
+    const { partialReuse = true, copyOnPartialReuse = true } = shape;
     this.#storesTails = this.prefixCaching && partialReuse;
     this.#blocksPerLevel = books.blocksPerLevel;
     this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel, this.groupCount) : null;
@@ -73,11 +74,8 @@ export class KvCache {
         forgotten: (disk, node) => this.#disk.forgotten(disk, node),
       },
     });
-    this.#reuse = new PrefixReuse(this.#books, {
-      blockTokens,
-      partialReuse,
-      copyOnPartialReuse: shape.copyOnPartialReuse ?? true,
-    });
+    const how = { blockTokens, partialReuse, copyOnPartialReuse };
+    this.#reuse = new PrefixReuse(this.#books, how);
     this.#publisher = new Publisher(this.#books, blockTokens);
     this.#tables = new TableBlocks(this.#books, { blockTokens, windows: this.windows });
     this.#swap = new Swap(this.#books);
@@ -328,8 +326,8 @@ export class KvCache {
   }
 
   /**
-   * Writes the prefixes of blocks on disk, too, a few blocks at a time: after a restart no block is
-   * found without its prefix. Between steps only, when all stored contents are computed.
+   * Writes prefixes of blocks on disk, a few at a time: a restart finds none without its prefix.
+   * Between steps only, when all stored contents are computed.
    */
   writeHeads(): void {
     this.#disk.writeHeads();
@@ -371,9 +369,12 @@ export class KvCache {
 
   /** Forgets all cached prefixes; false, and nothing happens, while a block is held anywhere. */
   reset(): boolean {
-    if (([0, 1, 2] as const).some((level) => this.poolStats(level).held > 0)) return false;
-    this.#books.clear();
-    return true;
+    return reset(this.#books);
+  }
+
+  /** Forgets all cached blocks; those that are held stay, and can still be found. Costs a scan. */
+  forgetCached(): void {
+    forgetCached(this.#books);
   }
 
   /** The events since the last call, numbered on. Once per step; none where events are off. */
@@ -382,8 +383,8 @@ export class KvCache {
   }
 
   /**
-   * All findable contents; null where events are off. Events must have been taken before: the next
-   * ones follow this snapshot without a gap. Costs a scan.
+   * All findable contents; null where events are off. The events behind those that were taken
+   * follow it without a gap. Costs a scan.
    */
   snapshot(): KvSnapshot | null {
     const blocks = this.#books.observer.snapshotBlocks();

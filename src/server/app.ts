@@ -8,6 +8,7 @@ import { chatCompletions } from "./openai/chat-completions.ts";
 import { completions } from "./openai/completions.ts";
 import { embeddings } from "./openai/embeddings.ts";
 import { getModel, listModels } from "./openai/models.ts";
+import { renderChat, renderCompletions } from "./openai/render.ts";
 import { detokenize, tokenize } from "./openai/tokenize.ts";
 import { operationRoutes } from "./operations.ts";
 
@@ -17,6 +18,8 @@ const GENERATION: readonly (readonly [string, CallHandler])[] = [
   ["/v1/chat/completions", chatCompletions],
   ["/v1/completions", completions],
   ["/v1/embeddings", embeddings],
+  ["/v1/chat/completions/render", renderChat],
+  ["/v1/completions/render", renderCompletions],
   ["/tokenize", tokenize],
   ["/detokenize", detokenize],
 ];

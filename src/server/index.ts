@@ -14,7 +14,8 @@
  *   generation-route.ts   routes that use the engine; client disconnects
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   operations.ts         health, version, metrics, server info
- *   worker-info.ts        what routers read of a worker
+ *   worker-info.ts        what routers read of a worker; load-routes.ts: what those of other
+ *                         engines do
  *   metrics.ts            Prometheus metrics, also under vLLM's names: metrics-catalogue.ts and
  *                         metrics-cache.ts have their names and values, metric.ts the form of one
  *   http-errors.ts        the only mapping from error codes to HTTP

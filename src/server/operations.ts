@@ -4,6 +4,7 @@ import { EngineError } from "#base";
 import type { EngineHealth } from "#engine";
 import type { ServerContext } from "./context.ts";
 import { httpFailure } from "./http-errors.ts";
+import { loadRoutes } from "./load-routes.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -28,7 +29,7 @@ export function operationRoutes(app: FastifyInstance, context: ServerContext): v
   for (const path of ["/model_info", "/get_model_info"]) {
     app.get(path, async () => modelInfo(context));
   }
-  app.get("/get_load", async () => [load(context)]);
+  loadRoutes(app, context);
   app.get("/", async () => ({
     name: "perigee",
     version,
@@ -52,6 +53,8 @@ const ENDPOINTS = [
   "POST /v1/chat/completions",
   "POST /v1/completions",
   "POST /v1/embeddings",
+  "POST /v1/chat/completions/render",
+  "POST /v1/completions/render",
   "GET /v1/models",
   "POST /tokenize",
   "POST /detokenize",
@@ -64,6 +67,8 @@ const ENDPOINTS = [
   "GET /server_info",
   "GET /model_info",
   "GET /get_load",
+  "GET /v1/loads",
+  "POST /reset_prefix_cache",
   "GET /worker_info",
 ];
 
@@ -124,17 +129,6 @@ function modelInfo({ model: { info }, modelNames }: ServerContext): unknown {
     architectures: [info.architecture],
     max_model_len: info.contextTokensMax,
     preferred_sampling_params: null,
-  };
-}
-
-/** A worker's load as SGLang's routers read it, which have one entry for each rank. */
-function load({ model }: ServerContext): unknown {
-  const { running, waiting, heldBlocks } = model.stats();
-  return {
-    dp_rank: 0,
-    num_reqs: running + waiting,
-    num_waiting_reqs: waiting,
-    num_tokens: heldBlocks * model.info.blockTokens,
   };
 }
 

@@ -21,7 +21,12 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
 ]);
 
 /** Those, and what routers request as often, with a key. */
-const QUIET_PATHS: ReadonlySet<string> = new Set([...PROBE_PATHS, "/worker_info"]);
+const QUIET_PATHS: ReadonlySet<string> = new Set([
+  ...PROBE_PATHS,
+  "/worker_info",
+  "/loads",
+  "/v1/loads",
+]);
 
 /** Ids and token counts of generation requests. */
 const calls = new WeakMap<FastifyRequest, Pick<Call, "id" | "usage">>();

@@ -236,3 +236,34 @@ test("three prompts shifted by one store five blocks each and push out older one
   }
   expect(await llm.kvEvents.getLatestEvents(0)).toEqual([]);
 });
+
+describe("a cache that is emptied on request", () => {
+  test.each([true, false])("its readers know (engine's thread: %s)", async (engineThread) => {
+    await using llm = await LLM.load("test/fixtures/models/llama", {
+      ...{ engineThread, onWarning: () => {} },
+      kvCache: { blockTokens: 4, poolBytes: 2 ** 20 },
+    });
+    const prompt = { promptTokenIds: Array.from({ length: 20 }, (_, at) => 3 + at) };
+    const cachedTokens = async () => {
+      const [result] = await llm.generate(prompt, { maxTokens: 1, temperature: 0 });
+      return result?.cachedTokens ?? -1;
+    };
+    await cachedTokens();
+    expect(await cachedTokens()).toBeGreaterThan(0);
+    await llm.kvEvents.getLatestEvents(0);
+    await llm.forgetCached();
+    const types = (await llm.kvEvents.getLatestEvents(1000)).map(({ event }) => event.type);
+    expect(new Set(types)).toEqual(new Set(["removed"]));
+    expect((await llm.kvEvents.snapshot()).blocks).toEqual([]);
+    expect(await cachedTokens()).toBe(0);
+  });
+
+  test("a joined model can ask for it, too, and none can when the engine is gone", async () => {
+    const llm = await LLM.load("test/fixtures/models/llama", { onWarning: () => {} });
+    const joined = await LLM.join(llm.connect());
+    await joined.forgetCached();
+    await joined.close();
+    await llm.close();
+    await expect(llm.forgetCached()).rejects.toMatchObject({ code: "ENGINE_DEAD" });
+  });
+});

@@ -24,6 +24,7 @@ const WEIGHTS = {
   ...{ admit: 26, grow: 26, fork: 6, release: 8, preempt: 3 },
   ...{ "swap out": 4, "swap in": 5, expire: 4, retain: 4, evict: 2 },
   ...{ "disk job": 5, load: 2, "write heads": 2, fail: 2, truncate: 2, reset: 1, look: 2 },
+  forget: 1,
 };
 export type OperationName = keyof typeof WEIGHTS;
 
@@ -106,6 +107,7 @@ export class CacheLife {
       fail: () => this.#failStep(),
       truncate: () => this.#truncate(),
       reset: () => this.#reset(),
+      forget: () => this.#forget(),
       look: () => this.#look(),
     };
   }
@@ -284,6 +286,17 @@ export class CacheLife {
     while (this.#live.length > 0) this.#leave(this.#live[0]);
     this.#finishJobs();
     return this.cache.reset();
+  }
+
+  /** What no sequence holds is forgotten; what one holds stays, as far as all before it does. */
+  #forget(): boolean {
+    if (this.#dice.below(4) > 0) return false;
+    const { cached, held } = this.cache.poolStats();
+    this.cache.forgetCached();
+    const after = this.cache.poolStats();
+    if (after.cached > 0 || after.held !== held) throw new Error("Forgot too little, or too much");
+    if (this.cache.hasWindow) for (const sequence of this.#live) sequence.mayBeForgotten = true;
+    return cached > 0;
   }
 
   /** What is found of a prompt has its contents, wherever it is. */

@@ -36,6 +36,18 @@ export const BODY_ROUTES: readonly BodyRoute[] = [
     body: { input: '"A cache"' },
     streams: false,
   },
+  {
+    path: "/v1/chat/completions/render",
+    schema: ChatRequest,
+    body: { messages: '[{"role":"user","content":"What is a cache?"}]', ...drawing },
+    streams: false,
+  },
+  {
+    path: "/v1/completions/render",
+    schema: CompletionsRequest,
+    body: { prompt: '"A cache is"', ...drawing },
+    streams: false,
+  },
   { path: "/tokenize", schema: TokenizeRequest, body: { prompt: '"A cache"' }, streams: false },
   { path: "/detokenize", schema: DetokenizeRequest, body: { tokens: "[5, 6]" }, streams: false },
 ];

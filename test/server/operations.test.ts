@@ -69,3 +69,37 @@ test("what routers for SGLang ask of a worker", async () => {
     { dp_rank: 0, num_reqs: 0, num_waiting_reqs: 0, num_tokens: 0 },
   ]);
 });
+
+test("loads as SGLang's routers read them", async () => {
+  const { get } = await serveToy();
+  for (const path of ["/loads", "/v1/loads"]) {
+    expect(await json(get(path))).toMatchObject({
+      dp_rank_count: 1,
+      loads: [{ dp_rank: 0, num_running_reqs: 0, num_waiting_reqs: 0, token_usage: 0 }],
+      aggregate: { total_reqs: 0 },
+    });
+  }
+});
+
+test("[CL57] a cache is reset by those who have a key alone, and never without keys", async () => {
+  const open = await serveToy();
+  const refused = await open.post("/reset_prefix_cache", {});
+  expect(refused.status).toBe(403);
+  expect((await json(refused)).error?.message).toMatch(/start it with --api-key-file$/);
+  const { post, model } = await serveToy({}, { apiKey: ["key"] });
+  const key = { authorization: "Bearer key" };
+  const cachedTokens = async () => {
+    const [result] = await model.generate("A prompt that is said twice", { maxTokens: 1 });
+    return result?.cachedTokens ?? -1;
+  };
+  await cachedTokens();
+  expect(await cachedTokens()).toBeGreaterThan(0);
+  expect((await post("/reset_prefix_cache", {})).status).toBe(401);
+  expect(await cachedTokens()).toBeGreaterThan(0);
+  for (const path of ["/reset_prefix_cache", "/flush_cache"]) {
+    expect((await post(path, {}, key)).status).toBe(200);
+    expect(await cachedTokens()).toBe(0);
+  }
+  Object.assign(model, { forgetCached: undefined });
+  expect((await post("/reset_prefix_cache", {}, key)).status).toBe(501);
+});

@@ -120,6 +120,10 @@ export class ToyModel implements ServedModel {
     return this.#running;
   }
 
+  async forgetCached(): Promise<void> {
+    this.#prefixes.clear();
+  }
+
   die(reason: string): void {
     this.#health = { state: "dead", reason };
   }

@@ -35,6 +35,11 @@ interface PendingSnapshot {
   readonly reject: (error: unknown) => void;
 }
 
+interface PendingForgetting {
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** One client's connection to an engine: its number, and a port to be transferred. */
 export interface EnginePort {
   readonly client: number;
@@ -89,6 +94,7 @@ export class EngineClient {
   readonly #requests = new Map<RequestKey, ActiveRequest>();
   readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
   readonly #snapshots = new Map<RequestKey, PendingSnapshot>();
+  readonly #forgettings = new Map<RequestKey, PendingForgetting>();
   #loading: PendingLoad | null = null;
   #health: EngineHealth = { state: "ready" };
   #stats: EngineStats = NO_STATS;
@@ -236,6 +242,17 @@ export class EngineClient {
     });
   }
 
+  /** Forgets cached blocks; those that are held stay. Rejects when the engine is gone. */
+  async forgetCached(): Promise<void> {
+    if (this.#health.state === "dead") this.checkReady();
+    const key = this.takeKey();
+    return new Promise<void>((resolve, reject) => {
+      this.#forgettings.set(key, { resolve, reject });
+      this.#link.keepAlive(true);
+      this.#link.post({ type: "forgetCached", key });
+    });
+  }
+
   /** Takes no new work; settles when all pending requests have ended. */
   async drain(): Promise<void> {
     if (this.#health.state === "ready") this.#health = { state: "draining" };
@@ -275,7 +292,11 @@ export class EngineClient {
         break;
       case "kvSnapshot":
         this.#snapshots.get(message.key)?.resolve(message.snapshot);
-        this.#forgetSnapshot(message.key);
+        this.#forgetAsk(message.key);
+        break;
+      case "forgotten":
+        this.#forgettings.get(message.key)?.resolve();
+        this.#forgetAsk(message.key);
         break;
       case "warning":
         this.#onWarning(message.message);
@@ -319,14 +340,14 @@ export class EngineClient {
     this.#requests.get(key)?.fail(error);
     this.#settle(key, { error });
     this.#snapshots.get(key)?.reject(error);
-    this.#forgetSnapshot(key);
+    this.#forgettings.get(key)?.reject(error);
+    this.#forgetAsk(key);
   }
 
   #failAll(error: EngineError): void {
     for (const active of [...this.#requests.values()]) active.fail(error);
-    for (const key of [...this.#embeddings.keys(), ...this.#snapshots.keys()]) {
-      this.#fail(key, error);
-    }
+    const others = [this.#embeddings, this.#snapshots, this.#forgettings];
+    for (const key of others.flatMap((pending) => [...pending.keys()])) this.#fail(key, error);
   }
 
   #settle(key: RequestKey, result: { embedding: Float32Array } | { error: unknown }): void {
@@ -338,13 +359,15 @@ export class EngineClient {
     this.#checkIdle();
   }
 
-  #forgetSnapshot(key: RequestKey): void {
-    if (this.#snapshots.delete(key)) this.#checkIdle();
+  #forgetAsk(key: RequestKey): void {
+    const wasPending = this.#snapshots.delete(key) || this.#forgettings.delete(key);
+    if (wasPending) this.#checkIdle();
   }
 
-  /** Requests, embeddings and snapshots without an answer yet. */
+  /** Requests and questions without an answer yet. */
   #waitingCount(): number {
-    return this.#requests.size + this.#embeddings.size + this.#snapshots.size;
+    const asks = this.#snapshots.size + this.#forgettings.size;
+    return this.#requests.size + this.#embeddings.size + asks;
   }
 
   #checkIdle(): void {

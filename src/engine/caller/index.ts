@@ -35,6 +35,11 @@ export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 export { ModelText } from "./model-text.ts";
 export { plainIds } from "./plain-ids.ts";
 export { checkMessages, checkSignal } from "./request-check.ts";
-export { RequestStarter, type StartOptions, type StartPrompt } from "./request-starter.ts";
+export {
+  RequestStarter,
+  requestName,
+  type StartOptions,
+  type StartPrompt,
+} from "./request-starter.ts";
 export { collectResult } from "./stream-item.ts";
 export { readTemplateOption } from "./template-option.ts";

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { EngineError, systemClock } from "#base";
 import type { EngineRequest, GenerateOptions, Prompt } from "#engine/protocol";
 import type { SamplingParams } from "#sampling";
@@ -153,4 +153,10 @@ export class RequestStarter {
 function ownSeed(prompt: Prompt): bigint {
   const given = typeof prompt === "string" ? null : checkedSeed(prompt);
   return given === null ? randomBytes(8).readBigUInt64LE() : BigInt(given);
+}
+
+/** The id of one of a call's prompts. Default: a fresh one. */
+export function requestName(given: string | undefined, place: number, count: number): string {
+  if (given === undefined) return randomUUID();
+  return count === 1 ? given : `${given}-${place}`;
 }

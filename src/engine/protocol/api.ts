@@ -373,6 +373,8 @@ export interface ServedModel {
    * few more. The others start when one ends, so that the queue keeps room for other callers.
    */
   requestsAtOnce(n: number): number;
+  /** Forgets cached blocks, those of running requests apart. Absent if unsupported. */
+  forgetCached?(): Promise<void>;
   /** Finishes pending requests and refuses new ones. */
   drain(): Promise<void>;
   /** For `LLM.join` on another thread; absent if unsupported. Throws SHUTTING_DOWN, ENGINE_DEAD. */

@@ -126,6 +126,8 @@ export type ToEngine =
   | { readonly type: "resume"; readonly key: RequestKey }
   /** Requests the cache's contents, for a reader of its events. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey }
+  /** Forgets cached blocks; those that are held stay. */
+  | { readonly type: "forgetCached"; readonly key: RequestKey }
   /** A later client's warning, to be passed to the first client. */
   | { readonly type: "warn"; readonly message: string }
   /** One more client, on a thread of its own: `port`, which is transferred, connects to it. */
@@ -214,6 +216,8 @@ export type FromEngine =
   | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }
   /** The answer to a message of that name; follows all events that it contains. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey; readonly snapshot: KvSnapshot }
+  /** The answer to a message of that name. */
+  | { readonly type: "forgotten"; readonly key: RequestKey }
   | { readonly type: "warning"; readonly message: string }
   | { readonly type: "loading"; readonly progress: LoadProgress }
   /** The engine cannot go on (or could not start). */

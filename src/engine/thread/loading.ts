@@ -37,6 +37,8 @@ export interface KvEventOutlet {
   takeEvents(): readonly NumberedKvEvent[];
   /** The contents that the taken events add up to; null where events are off. */
   snapshot(): KvSnapshot | null;
+  /** Forgets cached blocks; those that are held stay. */
+  forgetCached(): void;
 }
 
 export interface LoadContext {

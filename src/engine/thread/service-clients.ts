@@ -64,6 +64,7 @@ export class ServiceClients {
     switch (message.type) {
       case "refused":
       case "kvSnapshot":
+      case "forgotten":
         this.#postTo(clientOf(message.key), message);
         break;
       case "dead":

@@ -119,6 +119,9 @@ export class EngineService {
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
         break;
+      case "forgetCached":
+        this.#try(message.key, (loaded) => this.#forgetCached(message.key, loaded));
+        break;
       default:
         // Built from other sources than the sender: an error is better than silence.
         assert(false, "Cannot take a message of no known type: run npm run build");
@@ -225,6 +228,13 @@ export class EngineService {
     const snapshot = loaded.kvEvents?.snapshot() ?? null;
     if (snapshot === null) throw new EngineError("INVALID_ARGUMENT", NO_KV_EVENTS);
     this.#clients.post({ type: "kvSnapshot", key, snapshot });
+  }
+
+  /** Between steps: blocks of steps that have begun are held. */
+  #forgetCached(key: RequestKey, loaded: LoadedEngine): void {
+    loaded.kvEvents?.forgetCached();
+    this.#postEvents(loaded);
+    this.#clients.post({ type: "forgotten", key });
   }
 
   /** Sleeps until the next message, grammar or close. Uses no processor time. */

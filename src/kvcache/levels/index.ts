@@ -19,6 +19,7 @@ export { type BooksShape, CacheBooks } from "./cache-books.ts";
 export type { CacheMoves } from "./cache-moves.ts";
 export { DiskBooks } from "./disk-books.ts";
 export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
+export type { LevelBooks } from "./level-books.ts";
 export {
   attentionWeight,
   type LoadChoice,
