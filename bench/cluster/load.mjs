@@ -1,6 +1,7 @@
-// node bench/cluster/load.mjs --url URL[,URL] --traffic agents|chats|shared|FILE.jsonl [--speedup 1]
-//   [--requests N] [--until SECONDS] [--seed 1] [--api ids|text|chat] [--model NAME] [--rate-scale 1]
-//   [--tokenizer FOLDER] [--key KEY] [--session-header x-session-id] [--timeout 600] [--out FILE]
+// node bench/cluster/load.mjs --url URL[,URL] --traffic agents|chats|shared|FILE.jsonl
+//   [--speedup 1] [--rate-scale 1] [--requests N] [--until SECONDS] [--seed 1]
+//   [--api ids|text|chat] [--model NAME] [--tokenizer FOLDER] [--key KEY]
+//   [--session-header x-session-id] [--timeout 600] [--out FILE]
 //
 // Sends traffic (docs/traffic.md) to an OpenAI address when it is due, whatever the server does;
 // requests of one conversation wait for its answers. Several URLs take turns. Prints JSON.

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { EngineOptions, LLM, type LoadOptions, type LoadProgress } from "#engine";
+import { EngineOptions, LLM, type LlmOptions, type LoadOptions, type LoadProgress } from "#engine";
 import { binarySize } from "./cache-sizes.ts";
 import { cudaFromEnvironment } from "./cuda-environment.ts";
 import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
@@ -53,6 +53,8 @@ export interface LoadRequest {
   readonly needsText?: boolean;
   /** Receives warnings. Default: a line each on standard error. */
   readonly warn?: (message: string) => void;
+  /** Makes the model of the options. Default: `LLM.load`. */
+  readonly load?: (place: string, options: LlmOptions) => Promise<LLM>;
 }
 
 /** Matches the warning for a checkpoint without a tokenizer. */
@@ -64,6 +66,7 @@ const WITHOUT_WORDS = /prompts must be token ids/;
  */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { model, values, servedName, needsText = true, warn = warnOnStandardError } = request;
+  const { load = LLM.load } = request;
   engineFlags.check(values);
   const options: LoadOptions = {
     ...engineFlags.collect(values),
@@ -81,7 +84,7 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
     const hub = { cacheDir, ...options.hub };
     const cuda = { ...cudaFromEnvironment(), ...options.cuda };
     const place = model ?? bundledModel;
-    const llm = await LLM.load(place, { ...options, hub, cuda, onWarning, onProgress });
+    const llm = await load(place, { ...options, hub, cuda, onWarning, onProgress });
     progress.stop();
     if (values.verbose === true) tellPhases(llm);
     return llm;

@@ -5,7 +5,7 @@ import type { LLM, SpeculationInfo } from "#engine";
 import { type RunningServer, reserveServer, ServerOptions, type WorkerIdentity } from "#server";
 import { API_KEY_FILE_HELP, readApiKeys } from "./api-keys.ts";
 import { cacheSizes, sizesText } from "./cache-sizes.ts";
-import { addEngineFlags, loadModel } from "./engine-flags.ts";
+import { addEngineFlags, type LoadRequest, loadModel } from "./engine-flags.ts";
 import { SchemaFlags } from "./flags.ts";
 import { giveFreedMemoryBack } from "./freed-memory.ts";
 import { type Announce, type StartLines, startLines } from "./start-lines.ts";
@@ -63,11 +63,15 @@ export function addServeFlags(command: Command): void {
   addEngineFlags(command);
 }
 
-/** Loads a model and serves it until a signal comes; as a worker of a fleet where it has a role. */
+/**
+ * Loads a model and serves it until a signal comes; as a worker of a fleet where it has a role.
+ * `load` makes the model, default: from its weights.
+ */
 export async function serveModel(
   model: string | undefined,
   flags: ServeFlags,
   readRole: (lines: StartLines) => Promise<FleetRole | null> = async () => null,
+  load?: LoadRequest["load"],
 ): Promise<void> {
   serverFlags.check(flags);
   giveFreedMemoryBack(process.env);
@@ -86,6 +90,7 @@ export async function serveModel(
     ...{ model, values: flags },
     ...(servedName === undefined ? {} : { servedName }),
     warn: lines.warn,
+    ...(load === undefined ? {} : { load }),
   });
   const defaultSampling = { ...llm.defaultSampling, ...options.defaultSampling };
   const worker = role?.identify(reserved.url);

@@ -52,6 +52,7 @@ export {
   type LoadPhase,
   type LoadPhaseName,
   type LoadProgress,
+  MockWorkerOptions,
   type ModelConnection,
   type ModelInfo,
   type MoveDirection,
@@ -92,7 +93,9 @@ export {
 export { LLM, type LlmOptions } from "./llm.ts";
 export {
   MOCK_STEP_TOKENS,
+  type MockCosts,
   type MockModelOptions,
+  mockOptions,
   startMockModel,
   startMockModels,
 } from "./mock-models.ts";

@@ -67,7 +67,7 @@ export interface LlmOptions extends LoadOptions {
   /** Receives the progress of the slow parts of loading. */
   readonly onProgress?: (progress: LoadProgress) => void;
   /**
-   * A model of the same files, which lives longer: its tokenizer, templates and text threads are
+   * A model of the same files, not closed yet: its tokenizer, templates and text threads are
    * shared. Default: none, the model has its own.
    */
   readonly textOf?: LLM;
@@ -82,8 +82,6 @@ interface ModelParts extends ModelFiles {
   readonly settings: EngineOptions;
   readonly phases: readonly LoadPhase[];
   readonly onWarning: (message: string) => void;
-  /** The text side is another model's. Default: false. */
-  readonly sharesText?: boolean;
 }
 
 /**
@@ -110,13 +108,12 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #warnOnce: (message: string) => void;
   readonly #starter: RequestStarter;
   readonly #source: Pick<ModelParts, "path" | "template">;
-  readonly #sharesText: boolean;
+  #closed: Promise<void> | null = null;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
     this.#settings = parts.settings;
     this.#text = parts.text;
-    this.#sharesText = parts.sharesText ?? false;
     this.#text.useContext(info.contextTokensMax);
     this.#source = { path: parts.path, template: parts.template };
     this.#warnOnce = warnOnce(parts.onWarning);
@@ -170,10 +167,9 @@ export class LLM implements ServedModel, AsyncDisposable {
         options: { ...settings, speculative: { ...speculative, model: drafter } },
       });
       const how = { name, template, settings, onWarning };
-      const reading = textOf === null ? readFiles(path, how) : textOf.#files();
+      const reading = textOf === null ? readFiles(path, how) : loading.then(() => textOf.#files());
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
-      const sharesText = textOf !== null;
-      const parts = { ...files, path, template, settings, phases, onWarning, sharesText };
+      const parts = { ...files, path, template, settings, phases, onWarning };
       return new LLM(client, describe(name, info, files), parts);
     } catch (error) {
       await client.close();
@@ -376,12 +372,17 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Cancels running requests and frees the model. May be called repeatedly. */
   async close(): Promise<void> {
-    await Promise.all([this.#client.close(), this.#sharesText ? null : this.#text.dispose()]);
+    this.#closed ??= this.#free();
+    await this.#closed;
+  }
+
+  async #free(): Promise<void> {
+    await Promise.all([this.#client.close(), this.#text.dispose()]);
   }
 
   /** For a model that shares them. */
   #files(): ModelFiles {
-    return { text: this.#text, defaultSampling: this.defaultSampling };
+    return { text: this.#text.share(), defaultSampling: this.defaultSampling };
   }
 
   /** `close`, for `await using`. */

@@ -3,21 +3,25 @@ import { type CostModel, loadCostModel } from "#engine/mock";
 import type { LoadOptions } from "#engine/protocol";
 import { LLM, type LlmOptions } from "./llm.ts";
 
-/** How a mock is made. Everything else is as with a model: scheduler, cache, text, events. */
-export interface MockModelOptions extends Omit<LlmOptions, "mock" | "textOf"> {
-  /** Folder whose tokenizer and config.json are used. Default: the bundled model's. */
-  readonly model?: string;
+/** What stands in for a model. */
+export interface MockCosts {
   /** A preset's name, a JSON file, or the costs. Default: `h200-8b`. */
-  readonly costModel?: string | CostModel;
+  readonly costModel: string | CostModel | undefined;
   /** So many times as fast. Default: 1. */
-  readonly speedup?: number;
-  /** Blocks on the device, in host memory, on disk. Default: the cost model's. */
-  readonly blocks?: readonly [number, number, number];
+  readonly speedup: number | undefined;
+  /** Blocks on the device, in host memory, on disk. Default, and null: the cost model's. */
+  readonly blocks: readonly [number, number, number] | null | undefined;
   /**
    * Mean length of outputs that end by themselves; null: all end at their limits, so that no end
    * token is among the tokens of a request that ignores it. Default: 256.
    */
-  readonly meanOutputTokens?: number | null;
+  readonly meanOutputTokens: number | null | undefined;
+}
+
+/** How a mock is made. Everything else is as with a model: scheduler, cache, text, events. */
+export interface MockModelOptions extends Partial<MockCosts>, Omit<LlmOptions, "mock" | "textOf"> {
+  /** Folder whose tokenizer and config.json are used. Default: the bundled model's. */
+  readonly model?: string;
 }
 
 /** Default `stepTokensMax` of mocks: costs of a GPU, which computes prompts in large steps. */
@@ -30,7 +34,7 @@ export async function startMockModel(options: MockModelOptions = {}): Promise<LL
 
 /**
  * `count` mocks in this process, which share the tokenizer and its threads, and each have a
- * scheduler and a cache of their own. The first is to be closed last.
+ * scheduler and a cache of their own.
  */
 export async function startMockModels(
   count: number,
@@ -51,30 +55,33 @@ export async function startMockModels(
 }
 
 async function start(options: MockModelOptions, textOf: LLM | null): Promise<LLM> {
-  const { model, costModel = "h200-8b", speedup, blocks, meanOutputTokens, ...rest } = options;
-  const load: LoadOptions = {
+  const { model, costModel, speedup, blocks, meanOutputTokens, ...rest } = options;
+  return await LLM.load(model, {
     // A mock computes next to nothing: a thread of its own would only take memory.
     engineThread: false,
     ...rest,
     scheduler: { stepTokensMax: MOCK_STEP_TOKENS, ...rest.scheduler },
-    mock: {
-      costModel: plain(typeof costModel === "string" ? loadCostModel(costModel) : costModel),
-      ...(speedup === undefined ? {} : { speedup }),
-      ...(blocks === undefined ? {} : { blocks: [...blocks] }),
-      ...(meanOutputTokens === undefined ? {} : { meanOutputTokens }),
-    },
-  };
-  const { onWarning, onProgress } = options;
-  return await LLM.load(model, {
-    ...load,
-    ...(onWarning === undefined ? {} : { onWarning }),
-    ...(onProgress === undefined ? {} : { onProgress }),
+    mock: mockOptions({ costModel, speedup, blocks, meanOutputTokens }),
     ...(textOf === null ? {} : { textOf }),
   });
 }
 
-/** As the schema takes it: lists that may be changed. */
-function plain({ poolTokens, ...costs }: CostModel) {
-  const [device, host, disk] = poolTokens;
-  return { ...costs, poolTokens: [device, host, disk] as [number, number, number] };
+/** How a mock differs from a model, as `LLM.load` takes it. */
+export function mockOptions({
+  costModel = "h200-8b",
+  speedup,
+  blocks,
+  meanOutputTokens,
+}: Partial<MockCosts>): NonNullable<LoadOptions["mock"]> {
+  const costs = typeof costModel === "string" ? loadCostModel(costModel) : costModel;
+  const [device, host, disk] = costs.poolTokens;
+  const [deviceBlocks, hostBlocks, diskBlocks] = blocks ?? [];
+  return {
+    costModel: { ...costs, poolTokens: [device, host, disk] },
+    ...(speedup === undefined ? {} : { speedup }),
+    ...(deviceBlocks === undefined
+      ? {}
+      : { blocks: [deviceBlocks, hostBlocks ?? 0, diskBlocks ?? 0] }),
+    ...(meanOutputTokens === undefined ? {} : { meanOutputTokens }),
+  };
 }

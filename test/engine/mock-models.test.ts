@@ -156,7 +156,10 @@ test("several in one process share the text side, and nothing of their caches", 
     models.map((llm) => llm.generate("hi", { maxTokens: 5, seed: 1 })),
   );
   expect(new Set(texts.map(([result]) => result?.completions[0]?.text)).size).toBe(1);
-  for (const llm of models.reverse()) await llm.close();
+  await first?.close();
+  const [last] = (await second?.generate("there", { maxTokens: 2 })) ?? [];
+  expect(last?.completions[0]?.tokenIds).toHaveLength(2);
+  for (const llm of models) await llm.close();
 });
 
 describe("wrong settings", () => {

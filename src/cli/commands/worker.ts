@@ -11,7 +11,9 @@ import {
 } from "#cluster";
 import type { WorkerIdentity } from "#server";
 import { readClusterSecrets } from "../api-keys.ts";
+import type { LoadRequest } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
+import { addMockFlags, readMocks } from "../mock-flags.ts";
 import {
   addServeFlags,
   type Departure,
@@ -37,20 +39,29 @@ interface WorkerFlags extends ServeFlags {
 export function defineWorker(command: Command): void {
   command.action(async (model: string | undefined, flags: WorkerFlags) => {
     workerFlags.check(flags);
-    await serveModel(model, flags, async ({ warn }) => {
-      const config = WorkerOptions.parse(workerFlags.collect(flags));
-      const redis = config.redis ?? process.env[REDIS_VARIABLE] ?? null;
-      const secrets = await readClusterSecrets(flags.clusterSecretFile, warn);
-      return roleOf({ ...config, redis }, secrets);
-    });
+    const start = async (own: WorkerFlags, load?: LoadRequest["load"]) =>
+      serveModel(model, own, ({ warn }) => readRole(own, warn), load);
+    const mocks = readMocks(flags);
+    if (mocks === null) return await start(flags);
+    // Each listens to signals.
+    process.setMaxListeners(process.getMaxListeners() + mocks.length);
+    await Promise.all(mocks.map(({ values, load }) => start({ ...flags, ...values }, load)));
   });
   workerFlags.addTo(command, FLEET_HEADING);
+  addMockFlags(command);
   const secretFile = new Option(
     "--cluster-secret-file <file>",
     "File with the secret that routers send to workers; of several lines all are accepted.",
   );
   command.addOption(secretFile.helpGroup(FLEET_HEADING));
   addServeFlags(command);
+}
+
+async function readRole(flags: WorkerFlags, warn: (text: string) => void): Promise<FleetRole> {
+  const config = WorkerOptions.parse(workerFlags.collect(flags));
+  const redis = config.redis ?? process.env[REDIS_VARIABLE] ?? null;
+  const secrets = await readClusterSecrets(flags.clusterSecretFile, warn);
+  return roleOf({ ...config, redis }, secrets);
 }
 
 function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {

@@ -60,6 +60,8 @@ export class ModelText {
   readonly #pool: TextPool | null;
   readonly #codec: ModelCodec | null;
   #contextTokens: number | null = null;
+  /** Models that use it. */
+  #users = 1;
 
   /** Throws TOKENIZER_INVALID, and INVALID_ARGUMENT for another template than the model's. */
   constructor(files: Checkpoint["tokenizer"], options: ModelTextOptions) {
@@ -155,9 +157,16 @@ export class ModelText {
     );
   }
 
-  /** Stops the text threads. */
+  /** One more model uses it: it lives until each of them has disposed of it. */
+  share(): this {
+    this.#users++;
+    return this;
+  }
+
+  /** Stops the text threads, unless another model uses them. To be called once by each. */
   async dispose(): Promise<void> {
-    await this.#pool?.close();
+    this.#users--;
+    if (this.#users <= 0) await this.#pool?.close();
   }
 
   /** A conversation as token ids. Throws INVALID_ARGUMENT where the template refuses it. */

@@ -50,7 +50,7 @@ export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
 export { Heartbeat } from "./heartbeat.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
-export { CostFileConfig, MockOptions, parseCostFile } from "./mock-config.ts";
+export { CostFileConfig, MockOptions, MockWorkerOptions, parseCostFile } from "./mock-config.ts";
 export {
   clientOf,
   type EmbeddingOutput,

@@ -78,3 +78,51 @@ export const MockOptions = z.strictObject({
     .describe("Mean length of outputs that end by themselves; null: none does."),
 });
 export type MockOptions = z.output<typeof MockOptions>;
+
+/** Mock workers on a command line. */
+export const MockWorkerOptions = z
+  .strictObject({
+    mock: z
+      .boolean()
+      .default(false)
+      .describe(
+        "No model: steps take the time of costModel, tokens are made up. Of the model's folder, " +
+          "config.json and the tokenizer are used.",
+      ),
+    costModel: z
+      .string()
+      .min(1)
+      .default("h200-8b")
+      .describe("Costs of a mock: h200-8b, cpu-110m, or a JSON file (docs/traffic.md)."),
+    speedup: z
+      .number()
+      .positive()
+      .max(1e6)
+      .default(1)
+      .describe("A mock is so many times as fast as its cost model."),
+    mockBlocks: z
+      .string()
+      .regex(/^[1-9]\d{0,8}(,\d{1,9}){0,2}$/)
+      .nullable()
+      .default(null)
+      .describe(
+        "Blocks of a mock on the device, in host memory and on disk, e.g. 20000,40000,0; none: " +
+          "those of the cost model.",
+      ),
+    meanOutputTokens: z
+      .number()
+      .min(1)
+      .nullable()
+      .default(256)
+      .describe("Mean length of a mock's outputs that end by themselves; none: none does."),
+    mockWorkers: z
+      .int()
+      .min(1)
+      .max(1024)
+      .default(1)
+      .describe(
+        "So many mocks in this process, each at an address of its own: ports count up from port.",
+      ),
+  })
+  .readonly();
+export type MockWorkerOptions = z.output<typeof MockWorkerOptions>;

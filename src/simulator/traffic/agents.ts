@@ -134,7 +134,7 @@ class AgentMaker {
     agent.say(this.#new("tool", reportTokens));
   }
 
-  /** Contents that nobody has seen. */
+  /** Contents that no request had before. */
   #new(role: TrafficPiece["role"], tokens: number): TrafficPiece {
     return { role, name: [this.#names++, OTHER_NAMES], tokens };
   }

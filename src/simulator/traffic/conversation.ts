@@ -3,7 +3,7 @@ import { type TrafficPiece, type TrafficRequest, tokensIn } from "./traffic.ts";
 
 /**
  * Time that a planned answer takes: to the first token, and for each one. Only plans follow it;
- * whoever waits for answers sends a request `thinkMs` behind the real one.
+ * a client that waits for answers sends a request `thinkMs` behind the real one.
  */
 const PLANNED_FIRST_MS = 500;
 const PLANNED_TOKEN_MS = 10;

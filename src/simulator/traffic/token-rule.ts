@@ -1,7 +1,7 @@
 /**
  * The rule by which names become tokens (docs/traffic.md): token `k` of the contents named (a, b)
  * is word number `philox(counter = [k >> 2, a, b, 0], seed)[k & 3] % words`, of the vocabulary's
- * words by rising id. Anybody can make the same prompts from the same trace.
+ * words by rising id. Other projects can make the same prompts from the same trace.
  */
 import { philox, type Seed, seedFrom } from "#base";
 import { type MockVocabulary, mockOutput } from "#engine/mock";

@@ -210,5 +210,5 @@ function idealOf({ name, requests }: Traffic): number {
   });
 }
 
-/** Made by the rule in docs/traffic.md; a change of them changes everybody's traffic. */
+/** Made by the rule in docs/traffic.md; a change of them changes all traffic. */
 const GOLDEN = { words: [1227, 1070, 3688, 2178, 2546, 2251], plain: [3417, 3543, 1868] };
