@@ -7,11 +7,12 @@ const NETWORKS = ["redrafter", "medusa"] as const;
 
 /**
  * The options with what the kind `auto` stands for: lookup, and beside it the first network that
- * lies in the model's folder. Other options are returned as they are.
+ * lies in the model's folder; of a mock, nothing. Other options are returned as they are.
  */
 export function withAutoDrafts(options: EngineOptions, modelPath: string): EngineOptions {
-  const { speculative } = options;
+  const { speculative, mock } = options;
   if (speculative.kind !== "auto") return options;
+  if (mock !== null) return { ...options, speculative: { ...speculative, kind: "off" } };
   const folder = statSync(modelPath).isDirectory() ? modelPath : dirname(modelPath);
   const there = NETWORKS.find((kind) => existsSync(join(folder, "drafters", kind)));
   return { ...options, speculative: { ...speculative, kind: there ?? "lookup", mixed: true } };
