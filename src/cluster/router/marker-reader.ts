@@ -103,33 +103,47 @@ export class MarkerReader implements StreamReader {
     const text = this.#held + bytes.toString("latin1");
     let out = "";
     let tokens = 0;
+    /** The end of what was relayed, and the place from which markers are searched. */
     let start = 0;
     let from = this.#scanned;
     for (;;) {
       const at = markerAt(text, from);
-      if (at < 0) break;
+      if (at < 0) {
+        from = Math.max(from, text.length - MARKER.length);
+        break;
+      }
       const end = text.indexOf("\n", at);
-      if (end < 0) break;
-      const kind = text[at + 2];
-      if (kind === "t" || kind === "p") {
-        out += text.slice(start, at);
-        if (kind === "t") tokens += this.#addTokens(text.slice(at + 4, end));
-        else this.#addPrompt(text.slice(at + 4, end));
-        start = text[end + 1] === "\n" ? end + 2 : end + 1;
+      // A blank line follows, which may be in the next piece.
+      if (end < 0 || end + 1 === text.length) {
+        from = Math.max(0, at - 1);
+        break;
       }
       from = end;
-      if (start > from) from = start - 1;
+      const kind = text[at + 2];
+      if (kind !== "t" && kind !== "p") continue;
+      out += text.slice(start, at);
+      if (kind === "t") tokens += this.#addTokens(text.slice(at + 4, end));
+      else this.#addPrompt(text.slice(at + 4, end));
+      start = text[end + 1] === "\n" ? end + 2 : end + 1;
+      from = start - 1;
     }
     this.#held = text.slice(start);
-    this.#scanned = Math.max(0, from - start, this.#held.lastIndexOf("\n"));
-    if (this.allEnded) {
-      const rest = this.#held;
-      out += rest;
-      this.restart();
-      this.#done ||= rest.includes("data: [DONE]");
-      this.#usage ||= rest.includes('"usage":{');
-    } else if (this.#held !== "") this.#inspectHeld();
+    this.#scanned = Math.max(0, from - start);
+    if (this.allEnded) out += this.#takeRest();
+    else if (this.#held !== "") this.#inspectHeld();
     return { text: out, tokens };
+  }
+
+  /** Behind the last token: whole lines of what is held. */
+  #takeRest(): string {
+    const end = this.#held.lastIndexOf("\n") + 1;
+    const rest = this.#held.slice(0, end);
+    this.#held = this.#held.slice(end);
+    this.#scanned = 0;
+    if (this.#held.length > HELD_BYTES_MAX) throw new Error("an event without end");
+    this.#done ||= rest.includes("data: [DONE]");
+    this.#usage ||= rest.includes('"usage":{');
+    return rest;
   }
 
   #inspectHeld(): void {

@@ -262,12 +262,23 @@ export class Relay implements Watched {
       this.#marked?.forget();
       return "again";
     }
+    if (this.#isAllSaid()) {
+      this.#client.end("data: [DONE]\n\n");
+      return null;
+    }
     if (!this.#canMigrate(link)) return this.#giveUp();
     this.notes.migrations++;
     metrics.migrated(id);
     this.#cachedTokens = this.#marked?.cachedTokens(this.#order.request.promptCount) ?? 0;
     this.#marked?.restart();
     return "again";
+  }
+
+  /** Only the end of the stream is missing. */
+  #isAllSaid(): boolean {
+    const marked = this.#marked;
+    if (marked === null || !marked.allEnded) return false;
+    return marked.hasUsage || !this.#order.request.wantsUsage;
   }
 
   #canMigrate({ info }: WorkerLink): boolean {
@@ -300,6 +311,8 @@ export class Relay implements Watched {
       ...{ path: request.path, headers: request.headers, body: this.#bodyFor(link) },
       passOn: (status, answered) => {
         response.writeHead(status, { ...own, ...passedHeaders(answered) });
+        // The client's stream writes to the connection itself.
+        response.flushHeaders();
       },
       onBegin: () => {
         this.#client.begin(own);

@@ -1,34 +1,11 @@
-import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { clientsOf, closeRouters, routeTo, routeToys } from "../../support/router-fleet.ts";
+import { closeStrangeWorkers, strangeWorker } from "../../support/strange-worker.ts";
 import { closeToyServers } from "../../support/toy-server.ts";
 
 closeRouters();
 closeToyServers();
-
-const servers: Server[] = [];
-afterEach(() => {
-  for (const server of servers.splice(0)) {
-    server.close();
-    server.closeAllConnections();
-  }
-});
-
-/** A server that answers as a test likes, behind the answers that a probe wants. */
-async function strange(listener: RequestListener): Promise<string> {
-  const server = createServer((request, response) => {
-    if (request.url === "/health") response.end();
-    else if (request.url === "/v1/models") {
-      response.setHeader("content-type", "application/json");
-      response.end('{"object":"list","data":[{"id":"toy"}]}');
-    } else if (request.method === "GET") response.writeHead(404).end("{}");
-    else listener(request, response);
-  });
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
+closeStrangeWorkers();
 
 const chat = { messages: [{ role: "user" as const, content: "hello there" }], model: "toy" };
 
@@ -86,7 +63,7 @@ describe("what clients get", () => {
 describe("workers that fail", () => {
   test("[CL81] a request that a worker fails goes to another one, once per worker", async () => {
     let asked = 0;
-    const broken = await strange((_request, response) => {
+    const broken = await strangeWorker((_request, response) => {
       asked++;
       response.writeHead(500).end('{"error":{"message":"broken"}}');
     });
@@ -106,7 +83,7 @@ describe("workers that fail", () => {
   });
 
   test("[CL81] the last worker's own words are the answer where all fail", async () => {
-    const broken = await strange((_request, response) => {
+    const broken = await strangeWorker((_request, response) => {
       response.writeHead(503, { "content-type": "application/json", "retry-after": "7" });
       response.end('{"error":{"message":"no room"}}');
     });
