@@ -7,9 +7,15 @@
 const printable = (byte: number): boolean =>
   (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 
-const byteByChar = new Map<string, number>();
+const charByByte: string[] = [];
 for (let byte = 0, next = 0x100; byte < 0x100; byte++) {
-  byteByChar.set(String.fromCharCode(printable(byte) ? byte : next++), byte);
+  charByByte.push(String.fromCharCode(printable(byte) ? byte : next++));
+}
+const byteByChar = new Map(charByByte.map((char, byte) => [char, byte]));
+
+/** How a byte is written in this alphabet. */
+export function byteLevelCharacter(byte: number): string {
+  return charByByte[byte] ?? "";
 }
 
 const encoder = new TextEncoder();

@@ -1,11 +1,14 @@
 /**
  * tokenizer: text to token ids and back, and conversations to text.
  *
- * Encoding uses Hugging Face's JavaScript library. Decoding is always incremental: a whole text is
- * decoded as a stream that ended, so streamed pieces add up to the text decoded at once.
+ * Byte-level BPE is encoded by words, all else by Hugging Face's JavaScript library. Decoding is
+ * always incremental: a whole text is decoded as a stream that ended, so streamed pieces add up to
+ * the text decoded at once.
  *
  *   tokenizer.ts         encode, decode, exact bytes of a token, from tokenizer.json
  *   tokenizer-files.ts   reads tokenizer.json and tokenizer_config.json
+ *   word-encoder.ts      encodes byte-level BPE by words: word-cache.ts keeps tokens of words,
+ *                        byte-pairs.ts makes them
  *   vocabulary.ts        all tokens: spellings, bytes, special flags
  *   byte-alphabet.ts     the mapping from spellings to bytes
  *   stream-decoder.ts    incremental detokenizing of one sequence
