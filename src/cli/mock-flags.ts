@@ -75,12 +75,14 @@ function blocksOf(text: string): [number, number, number] {
   return [device, host, disk];
 }
 
-/** Several in one process: ports count up, names have the place, the server's threads are one. */
+/** Several in one process: ports count up, names have the place, and no threads answer. */
 function valuesOf(
   flags: FlagValues,
   { place, count }: { readonly place: number; readonly count: number },
 ): FlagValues {
-  if (count === 1) return {};
+  // A mock has little to do: threads that answer would only take memory.
+  const { answeringThreads = 0 } = flags;
+  if (count === 1) return { answeringThreads };
   const { port = 8000, workerId, kvEventsZmq, kvEventsZmqReplay, advertise } = flags;
   if (advertise !== undefined) {
     throw new EngineError(
