@@ -1,3 +1,5 @@
+import type { RedisStreams } from "./redis-streams.ts";
+
 /** What a feed must know beside its worker. All of it has defaults. */
 export interface FeedOptions {
   /** Sent as `Authorization: Bearer …` to the worker; null: nothing. */
@@ -8,10 +10,12 @@ export interface FeedOptions {
   readonly silenceMs?: number;
   /** Largest message that is read, in bytes. Default: 64 MiB. */
   readonly messageBytesMax?: number;
+  /** Where workers of our own keep their events; null: they are read over HTTP. Default: null. */
+  readonly redis?: RedisStreams | null;
 }
 
 /** The options with defaults filled in. */
-export type FeedSettings = Required<FeedOptions>;
+export type FeedSettings = Required<Omit<FeedOptions, "redis">>;
 
 const MESSAGE_BYTES_MAX = 2 ** 26;
 

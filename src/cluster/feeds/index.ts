@@ -7,7 +7,11 @@
  *
  *   feed-for.ts       which feed follows a worker; worker-scope.ts: which contents it has
  *   perigee-feed.ts   our own servers' stream over HTTP; perigee-changes.ts: its events;
- *                     sse-messages.ts: its framing
+ *                     worker-stream.ts, sse-messages.ts: its messages; snapshot-parts.ts: all a
+ *                     worker has
+ *   redis-feed.ts     our own workers' streams in Redis, filled by redis-publisher.ts and read by
+ *                     one redis-streams.ts for all workers; redis-entry.ts, change-codec.ts: what
+ *                     is in them; redis-client.ts: a connection that comes back
  *   engine-feed.ts    vLLM's and SGLang's publishers: one zmq-feed.ts per rank, joined by
  *                     feed-group.ts; zmq-sockets.ts, batch-frames.ts, batch-order.ts: transport
  *                     and gaps; engine-events.ts, engine-fields.ts, extra-keys.ts: what batches
@@ -25,5 +29,13 @@ export { engineFeed } from "./engine-feed.ts";
 export { feedFor } from "./feed-for.ts";
 export type { FeedOptions } from "./feed-options.ts";
 export { PerigeeFeed } from "./perigee-feed.ts";
+export { streamKey } from "./redis-entry.ts";
+export { RedisFeed } from "./redis-feed.ts";
+export {
+  type KvEventOrigin,
+  RedisPublisher,
+  type RedisPublisherOptions,
+} from "./redis-publisher.ts";
+export { RedisStreams } from "./redis-streams.ts";
 export { TrtllmFeed } from "./trtllm-feed.ts";
 export { type WorkerScope, workerScope } from "./worker-scope.ts";
