@@ -44,7 +44,7 @@ async function chat(url: string, content: string) {
 }
 
 describe.runIf(built)("mock workers", () => {
-  test("of one process answer alike, have a cache each, and drain at SIGTERM", async () => {
+  test("[CL109] of one process answer alike, have a cache each, and drain at SIGTERM", async () => {
     const { child, urls } = await mocks(3, "--mock-blocks", "500,100");
     const text = "the same words for all of them ".repeat(20);
     const answers = [];

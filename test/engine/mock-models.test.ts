@@ -38,7 +38,7 @@ async function tokensOf(llm: LLM, seed: number, options: GenerateOptions = {}) {
 }
 
 describe("made-up outputs", () => {
-  test("are the same alone and in a crowd, on any worker, and behind preemptions", async () => {
+  test("[CL101] [CL104] are the same alone and in a crowd, on any worker, and behind preemptions", async () => {
     const roomy = await open();
     const tight = await open({ blocks: [54, 0, 0] });
     const swapping = await open({ blocks: [54, 400, 0], overlapSteps: false });
@@ -53,7 +53,7 @@ describe("made-up outputs", () => {
     expect(swapping.stats().swapPreemptions).toBeGreaterThan(0);
   });
 
-  test("differ by seed, and a request that another worker continues goes on the same", async () => {
+  test("[CL101] differ by seed, and a request that another worker continues goes on the same", async () => {
     const [a, b] = [await open(), await open()];
     const options = { maxTokens: 30, ignoreEos: true, seed: 9 };
     const [whole] = await a.generate(prompt(1, 50), options);
@@ -61,6 +61,9 @@ describe("made-up outputs", () => {
     const ids = [...prompt(1, 50).promptTokenIds, ...tokens.slice(0, 11)];
     const [rest] = await b.generate({ promptTokenIds: ids }, { ...options, maxTokens: 19 });
     expect([...(rest?.completions[0]?.tokenIds ?? [])]).toEqual(tokens.slice(11));
+    const generated = [{ tokenIds: tokens.slice(0, 11) }];
+    const [carried] = await b.generate({ ...prompt(1, 50), generated }, options);
+    expect([...(carried?.completions[0]?.tokenIds ?? [])]).toEqual(tokens.slice(11));
     expect(await tokensOf(a, 1, { seed: 10 })).not.toEqual(await tokensOf(a, 1, { seed: 11 }));
     const greedy = { temperature: 0, ignoreEos: true };
     expect(await tokensOf(a, 1, { ...greedy, seed: 10 })).toEqual(
@@ -68,7 +71,7 @@ describe("made-up outputs", () => {
     );
   });
 
-  test("as text are encoded to the same tokens again", async () => {
+  test("[CL106] as text are encoded to the same tokens again", async () => {
     const llm = await open({ meanOutputTokens: null });
     const [result] = await llm.generate("once", { maxTokens: 200, ignoreEos: true, seed: 2 });
     const [completion] = result?.completions ?? [];
@@ -95,7 +98,7 @@ describe("made-up outputs", () => {
 });
 
 describe("what requests ask of outputs", () => {
-  test("grammars, biases, bans, samples and beams hold", async () => {
+  test("[CL101] grammars, biases, bans, samples and beams hold", async () => {
     const llm = await open();
     const json = await llm.generate("list", {
       ...{ maxTokens: 400, temperature: 0 },
@@ -145,7 +148,7 @@ describe("the cache of a mock", () => {
   });
 });
 
-test("several in one process share the text side, and nothing of their caches", async () => {
+test("[CL109] several in one process share the text side, and nothing of their caches", async () => {
   const models = await startMockModels(3, FAST);
   const [first, second] = models;
   expect(second?.info.fingerprint).toBe(first?.info.fingerprint);

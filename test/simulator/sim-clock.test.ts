@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { SimClock } from "#simulator";
 
-test("events run by time, those of one time in the order in which they were made", () => {
+test("[CL103] events run by time, those of one time in the order in which they were made", () => {
   const clock = new SimClock();
   const seen: string[] = [];
   const note = (name: string) => () => seen.push(`${name}@${clock.nowMs()}`);

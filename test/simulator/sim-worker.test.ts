@@ -43,7 +43,7 @@ function checkBooks({ worker, clock }: Fleet): void {
 }
 
 describe("one request", () => {
-  test("its first token takes the time of its prompt, the others that of decoding", () => {
+  test("[CL100] its first token takes the time of its prompt, the others that of decoding", () => {
     const fleet = start();
     ask(fleet, 100, "a", prompt(1, 1024), 11);
     fleet.clock.run();
@@ -74,7 +74,7 @@ describe("one request", () => {
 });
 
 describe("changes of the cache", () => {
-  test("add up to the blocks that can be found: stored, each the child of the one before", () => {
+  test("[CL105] add up to the blocks that can be found: stored, each the child of the one before", () => {
     const fleet = start();
     ask(fleet, 0, "a", prompt(1, 64), 33);
     fleet.clock.run();
@@ -114,7 +114,7 @@ describe("levels", () => {
     return fleet.outcomes.at(-1);
   };
 
-  test("what left the device comes back from host memory and from disk, the farther the later", () => {
+  test("[CL100] what left the device comes back from host memory and from disk, the farther the later", () => {
     const none = revisit([64, 0, 0]);
     const host = revisit([64, 1000, 0]);
     const disk = revisit([64, 64, 4000]);
@@ -138,7 +138,7 @@ describe("any load", () => {
     return fleet;
   };
 
-  test("is the same again, to the last digit", () => {
+  test("[CL103] is the same again, to the last digit", () => {
     const [first, second] = [crowd(), crowd()];
     first.clock.run();
     second.clock.run();
@@ -146,7 +146,7 @@ describe("any load", () => {
     expect(second.changes).toEqual(first.changes);
   });
 
-  test("preempts, completes all, and leaves the books empty", () => {
+  test("[CL104] preempts, completes all, and leaves the books empty", () => {
     const fleet = crowd();
     fleet.clock.run();
     expect(fleet.outcomes).toHaveLength(200);
@@ -155,7 +155,7 @@ describe("any load", () => {
     checkBooks(fleet);
   });
 
-  test("aborted requests end at once, and a stopped worker ends all of its own", () => {
+  test("[CL104] aborted requests end at once, and a stopped worker ends all of its own", () => {
     const fleet = crowd();
     fleet.clock.run(60);
     fleet.worker.abort("3");

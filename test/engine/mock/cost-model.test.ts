@@ -19,7 +19,7 @@ const SIZE: StepSize = {
 };
 
 describe("a cost model", () => {
-  test.for(COST_PRESETS)("%s: more of anything never takes less time", (name) => {
+  test.for(COST_PRESETS)("[CL102] %s: more of anything never takes less time", (name) => {
     const { step } = costPreset(name);
     expect(Object.values(step).every((factor) => factor >= 0)).toBe(true);
     for (const term of Object.keys(SIZE) as (keyof StepSize)[]) {
@@ -28,7 +28,7 @@ describe("a cost model", () => {
     }
   });
 
-  test.for(COST_PRESETS)("%s: is within 3 %% of every point that was measured", (name) => {
+  test.for(COST_PRESETS)("[CL102] %s: is within 3 %% of every point that was measured", (name) => {
     const { ratios } = presetFit(name);
     expect(ratios).toHaveLength(presetPoints(name).length);
     for (const ratio of ratios) expect(Math.abs(ratio - 1)).toBeLessThan(0.03);
@@ -81,7 +81,7 @@ describe("a fit", () => {
     }
   });
 
-  test("has no factor below zero, also where the points ask for one", () => {
+  test("[CL102] has no factor below zero, also where the points ask for one", () => {
     const bent = points({
       ...{ stepMs: 4, promptTokenMs: -0.01, promptPairMs: 0, decodingMs: 0.1 },
       contextTokenMs: 0,

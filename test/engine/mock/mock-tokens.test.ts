@@ -8,7 +8,7 @@ const vocabulary: MockVocabulary = {
 };
 
 describe("made-up tokens", () => {
-  test("depend on seed, position and the token before, and on nothing else", () => {
+  test("[CL101] depend on seed, position and the token before, and on nothing else", () => {
     const place = { seedLow: 1, seedHigh: 0, position: 9, previous: 7 };
     const others = [
       place,

@@ -46,7 +46,7 @@ const trace = () =>
   );
 
 describe("the rule of tokens", () => {
-  test("makes these tokens, for ever", () => {
+  test("[CL106] makes these tokens, for ever", () => {
     expect([...namedTokens([0, 1], 6, words)]).toEqual(GOLDEN.words);
     expect([...namedTokens([5, 1], 3, SIM_VOCABULARY)]).toEqual(GOLDEN.plain);
   });
@@ -60,7 +60,7 @@ describe("the rule of tokens", () => {
     expect(namedTokens([4, 1], 101, words)).not.toEqual(long);
   });
 
-  test("text of the tokens is encoded to them again, by the bundled tokenizer", () => {
+  test("[CL106] text of the tokens is encoded to them again, by the bundled tokenizer", () => {
     for (let name = 0; name < 8; name++) {
       const tokens = namedTokens([name, 1], 500, words);
       expect([...tokenizer.encodeNow(words.textOf(tokens))]).toEqual([...tokens]);
@@ -99,12 +99,12 @@ const makers: Readonly<Record<string, (seed: number) => Traffic>> = {
 describe.for(Object.keys(makers))("%s", (kind) => {
   const make = makers[kind] ?? (() => ({ name: "", requests: [] }));
 
-  test("are the same for one seed, others for another", () => {
+  test("[CL107] are the same for one seed, others for another", () => {
     expect(make(1)).toEqual(make(1));
     expect(make(2)).not.toEqual(make(1));
   });
 
-  test("come in order, with ids of their own, and follow requests that are there", () => {
+  test("[CL107] come in order, with ids of their own, and follow requests that are there", () => {
     const { requests } = make(1);
     const times = requests.map(({ atMs }) => atMs);
     expect(times).toEqual(times.toSorted((a, b) => a - b));
@@ -122,7 +122,7 @@ describe.for(Object.keys(makers))("%s", (kind) => {
 });
 
 describe("conversations", () => {
-  test("go on from the answers that a mock worker gives: nothing of them is computed twice", () => {
+  test("[CL108] go on from the answers that a mock worker gives: nothing of them is computed twice", () => {
     const clock = new SimClock();
     const worker = new SimWorker({ id: "w", clock, model: costPreset("h200-8b"), blockTokens: 16 });
     const { requests } = chats({ chats: 3, perSecond: 0.01, seed: 5 });
