@@ -78,7 +78,7 @@ function cpuSeconds(pid) {
 async function describeServer(url) {
   const read = async (path) => (await fetch(`${url}${path}`)).json();
   const [list, info] = [await read("/v1/models"), await read("/server_info")];
-  return { model: list.data[0].id, vocabularySize: info.model.vocabularySize };
+  return { model: list.data[0].id, vocabularySize: info.model_details.vocabularySize };
 }
 
 /** One client process with its share of the streams, ready to begin. */

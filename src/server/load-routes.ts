@@ -55,7 +55,7 @@ function loads({ model, version }: ServerContext): unknown {
   };
 }
 
-/** Whoever can empty a cache can slow others down: it needs a key. */
+/** An empty cache slows all others down: it needs a key. */
 async function forgetCached({ model, config }: ServerContext): Promise<void> {
   if (config.apiKey.length === 0) {
     throw new HttpError(

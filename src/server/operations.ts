@@ -105,7 +105,12 @@ function serverInfo(context: ServerContext): unknown {
   const { apiKey, ...options } = config;
   return {
     version,
-    model: model.info,
+    // SGLang's routers read these, and take nothing else where `model` is no text.
+    model: modelNames[0],
+    model_path: model.info.name,
+    served_model_name: modelNames[0],
+    ...{ tp_size: 1, dp_size: 1 },
+    model_details: model.info,
     served_model_names: modelNames,
     health: serverHealth(context),
     engine_turn_ms: model.turnMs?.() ?? null,

@@ -48,7 +48,8 @@ test("version, server_info and the front page say what runs", async () => {
   expect(version).toMatch(/^\d+\.\d+\.\d+/);
   expect(await json(get("/server_info"))).toMatchObject({
     version,
-    model: { name: "toy", contextTokensMax: 4096 },
+    model: "toy",
+    model_details: { name: "toy", contextTokensMax: 4096 },
     health: { state: "ready" },
     stats: { heldBlocks: 0 },
     options: { requestBytesMax: null },
@@ -64,7 +65,9 @@ test("what routers for SGLang ask of a worker", async () => {
       ...{ max_model_len: 4096, preferred_sampling_params: null },
     });
   }
-  expect(await json(get("/get_server_info"))).toMatchObject({ model: { name: "toy" } });
+  expect(await json(get("/get_server_info"))).toMatchObject({
+    ...{ model: "toy", model_path: "toy", served_model_name: "toy", tp_size: 1, dp_size: 1 },
+  });
   expect(await json(get("/get_load"))).toEqual([
     { dp_rank: 0, num_reqs: 0, num_waiting_reqs: 0, num_tokens: 0 },
   ]);

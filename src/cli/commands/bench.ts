@@ -158,9 +158,9 @@ async function describeServer(url: string, apiKey: string | null) {
   try {
     const list = (await read("/v1/models")) as { data: { id: string }[] };
     const info = (await read("/server_info").catch(() => ({}))) as {
-      model?: { vocabularySize?: number };
+      model_details?: { vocabularySize?: number };
     };
-    const vocabularySize = info.model?.vocabularySize ?? SAFE_VOCABULARY;
+    const vocabularySize = info.model_details?.vocabularySize ?? SAFE_VOCABULARY;
     return { model: list.data[0]?.id ?? "", vocabularySize };
   } catch (cause) {
     throw new EngineError(
