@@ -8,6 +8,7 @@
  *   chats.ts           chats of several turns
  *   agents.ts          agents with tools and sub-agents
  *   conversation.ts    what both share: prompts that grow
+ *   play-traffic.ts    on a simulated clock
  *   draws.ts           random numbers from a seed
  *
  * Invariant: the same settings give the same traffic, to the last token.
@@ -17,6 +18,7 @@
 export { AGENTS, type Agents, agents } from "./agents.ts";
 export { CHATS, type Chats, chats } from "./chats.ts";
 export { type Amount, Draws } from "./draws.ts";
+export { playTraffic, type TrafficSink } from "./play-traffic.ts";
 export {
   type RateStep,
   SHARED_PROMPTS,

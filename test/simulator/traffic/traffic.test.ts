@@ -10,6 +10,7 @@ import {
   messagesOf,
   namedTokens,
   parseTrace,
+  playTraffic,
   promptOf,
   SIM_VOCABULARY,
   SimClock,
@@ -122,35 +123,43 @@ describe.for(Object.keys(makers))("%s", (kind) => {
 });
 
 describe("conversations", () => {
-  test("[CL108] go on from the answers that a mock worker gives: nothing of them is computed twice", () => {
-    const clock = new SimClock();
-    const worker = new SimWorker({ id: "w", clock, model: costPreset("h200-8b"), blockTokens: 16 });
-    const { requests } = chats({ chats: 3, perSecond: 0.01, seed: 5 });
-    const follows = new Map(requests.map((request) => [request.id, request]));
-    let checked = 0;
-    for (const request of requests) {
-      clock.at(request.atMs, () =>
-        worker.submit(
-          {
-            ...{ id: request.id, outputTokens: request.outputTokens },
-            promptTokenIds: promptOf(request, SIM_VOCABULARY),
-          },
-          {
-            end: ({ cachedTokens }) => {
-              const before = follows.get(request.after ?? "");
-              if (before === undefined) return;
-              // The answer's last token was never computed; the last block may be partly filled.
+  test.for([
+    ["chats", chats({ chats: 8, seed: 5 })],
+    ["agents", agents({ ...SMALL_AGENTS, seed: 5 })],
+  ] as const)(
+    "[CL108] of %s go on from the answers of a mock worker, which computes nothing twice",
+    ([, traffic]) => {
+      const clock = new SimClock();
+      const worker = new SimWorker({ id: "w", clock, model: costPreset("h200-8b") });
+      const byId = new Map(traffic.requests.map((request) => [request.id, request]));
+      const endedMs = new Map<string, number>();
+      let followed = 0;
+      playTraffic(traffic, {
+        ...{ clock, vocabulary: SIM_VOCABULARY },
+        send: (request, { after, session, thinkMs, pieces }, ended) =>
+          worker.submit(request, {
+            end: ({ submittedMs, endMs, cachedTokens }) => {
+              endedMs.set(request.id, endMs);
+              ended();
+              if (after === null) return;
+              expect(submittedMs).toBeCloseTo((endedMs.get(after) ?? 0) + thinkMs, 6);
+              const before = byId.get(after);
+              // A context that was summed up begins anew, and a helper has its own.
+              const goesOn = pieces.some(({ answerOf }) => answerOf === after);
+              if (before === undefined || before.session !== session || !goesOn) return;
+              // The answer's last token was never computed; its last block may be partly filled.
               const known = before.promptTokens + before.outputTokens - 1;
               expect(cachedTokens).toBeGreaterThanOrEqual(known - 16);
-              checked++;
+              followed++;
             },
-          },
-        ),
-      );
-    }
-    clock.run();
-    expect(checked).toBeGreaterThan(3);
-  });
+          }),
+      });
+      clock.run();
+      expect(endedMs.size).toBe(traffic.requests.length);
+      expect(followed).toBeGreaterThan(10);
+      expect(worker.stats()).toMatchObject({ running: 0, waiting: 0, heldBlocks: 0 });
+    },
+  );
 
   test("as messages take what was heard in place of what was planned", () => {
     const { requests } = chats(SMALL_CHATS);
