@@ -1,6 +1,7 @@
 // node bench/tokenizing.mjs: time of encoding, and how many times as fast as Hugging Face's library
 // alone. Texts are this repository's: `unseen` ones after others warmed up code and words, and
-// `again` the same ones once more. Needs `npm run build`.
+// `again` the same ones once more; then conversations of some 100,000 tokens, each turn of which
+// adds a text. Needs `npm run build`.
 import { readdirSync, readFileSync } from "node:fs";
 import { Tokenizer as Library } from "@huggingface/tokenizers";
 import { Tokenizer } from "../dist/tokenizer/index.js";
@@ -35,7 +36,7 @@ for (const folder of FOLDERS) {
   const json = readFileSync(`${folder}/tokenizer.json`, "utf8");
   const tokenizer = new Tokenizer({ tokenizerJson: json });
   const library = new Library(forLibrary(JSON.parse(json)), {});
-  const encoders = [(text) => tokenizer.encodeNow(text), (text) => library.encode(text).ids];
+  const encoders = [(text) => tokenizer.encodeIds(text), (text) => library.encode(text).ids];
   for (const encode of encoders) timed(encode, WARM_UP.flatMap(textsOf));
   const texts = UNSEEN.flatMap(textsOf);
   const rounds = [0, 1].map(() => encoders.map((encode) => timed(encode, texts).ms));
@@ -43,4 +44,33 @@ for (const folder of FOLDERS) {
     return `${shown(ours)} ${shown(theirs)} ${(theirs / ours).toFixed(1).padStart(6)}`;
   });
   console.log(`${folder.split("/").at(-1).padEnd(18)} ${cells.join(" | ")}`);
+}
+
+console.log(
+  "\nms for a turn of a conversation: its new tokens, all its tokens, ours, library, times",
+);
+for (const folder of FOLDERS.slice(0, 3)) {
+  const json = readFileSync(`${folder}/tokenizer.json`, "utf8");
+  const tokenizer = new Tokenizer({ tokenizerJson: json });
+  const library = new Library(forLibrary(JSON.parse(json)), {});
+  const texts = UNSEEN.flatMap(textsOf);
+  let chat = "";
+  let before = 0;
+  const turns = [];
+  for (const text of [...texts, ...WARM_UP.flatMap(textsOf)]) {
+    chat += `<|im_start|>user\n${text.slice(0, 9_000)}<|im_end|>\n`;
+    const start = performance.now();
+    const { length } = tokenizer.encodeIds(chat);
+    turns.push({ added: length - before, length, ms: performance.now() - start });
+    before = length;
+    if (length > 100_000) break;
+  }
+  const start = performance.now();
+  library.encode(chat);
+  const theirs = performance.now() - start;
+  const last = turns.slice(-5);
+  const mean = (field) => last.reduce((sum, turn) => sum + turn[field], 0) / last.length;
+  const cells = [mean("added").toFixed(0), before, mean("ms").toFixed(2), theirs.toFixed(1)];
+  const times = (theirs / mean("ms")).toFixed(0);
+  console.log(`${folder.split("/").at(-1).padEnd(18)} ${[...cells, times].join("  ")}`);
 }

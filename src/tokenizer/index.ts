@@ -8,7 +8,7 @@
  *   tokenizer.ts         encode, decode, exact bytes of a token, from tokenizer.json
  *   tokenizer-files.ts   reads tokenizer.json and tokenizer_config.json
  *   word-encoder.ts      encodes byte-level BPE by words: word-cache.ts keeps tokens of words,
- *                        byte-pairs.ts makes them
+ *                        byte-pairs.ts makes them, encoded-texts.ts keeps those of long texts
  *   vocabulary.ts        all tokens: spellings, bytes, special flags
  *   byte-alphabet.ts     the mapping from spellings to bytes
  *   stream-decoder.ts    incremental detokenizing of one sequence

@@ -78,7 +78,7 @@ export class TextWork {
   }
 
   #encode(text: string, addSpecialTokens: boolean): Int32Array {
-    return Int32Array.from(this.#tokenizer.encodeNow(text, { addSpecialTokens }));
+    return this.#tokenizer.encodeIds(text, { addSpecialTokens });
   }
 }
 

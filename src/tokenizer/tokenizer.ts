@@ -104,12 +104,23 @@ export class Tokenizer {
    * Throws TOKENIZER_INVALID.
    */
   encodeNow(text: string, options: EncodeOptions = {}): number[] {
+    return Array.from(this.encodeIds(text, options));
+  }
+
+  /** The same, for long texts, in an array of their own. */
+  encodeIds(text: string, options: EncodeOptions = {}): Int32Array<ArrayBuffer> {
     const { addSpecialTokens = true } = options;
     const ids = this.#words?.encode(text) ?? null;
-    if (ids === null) return idsOf(this.#encoder, text, addSpecialTokens);
+    // Not `from`, which goes by iteration: ten times the time.
+    if (ids === null) return new Int32Array(idsOf(this.#encoder, text, addSpecialTokens));
     if (!addSpecialTokens) return ids;
     const { before, after } = this.frame;
-    return before.length + after.length === 0 ? ids : [...before, ...ids, ...after];
+    if (before.length + after.length === 0) return ids;
+    const framed = new Int32Array(before.length + ids.length + after.length);
+    framed.set(before);
+    framed.set(ids, before.length);
+    framed.set(after, before.length + ids.length);
+    return framed;
   }
 
   /** The ids that `addSpecialTokens` puts around a text. */

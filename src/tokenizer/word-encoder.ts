@@ -1,11 +1,14 @@
 /**
- * Encoding by words, for byte-level BPE that splits texts by one known pattern: most words have been
- * seen before, and cost a look-up. Ids equal those of Hugging Face's library; tokenizers of other
- * kinds, and texts in which something is unusual, are left to it.
+ * Encoding by words, for byte-level BPE that splits texts by one known pattern: most words have
+ * been seen before, and cost a look-up; beginnings of long texts, too. Ids equal those of Hugging
+ * Face's library; tokenizers of other kinds, and texts in which something is unusual, are left to
+ * it.
  */
 import type { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
+import { IntList } from "#base";
 import { byteLevelCharacter } from "./byte-alphabet.ts";
 import { BytePairs, WORD_BYTES_MAX } from "./byte-pairs.ts";
+import { EncodedTexts } from "./encoded-texts.ts";
 import { isQuickSplitter } from "./quick-texts.ts";
 import { forLibrary, isObject, type Json } from "./tokenizer-files.ts";
 import { WordCache } from "./word-cache.ts";
@@ -33,10 +36,13 @@ interface WordEncoderParts {
 export class WordEncoder {
   readonly #parts: WordEncoderParts;
   readonly #cache = new WordCache();
+  readonly #texts: EncodedTexts;
   readonly #utf8 = new TextEncoder();
 
   private constructor(parts: WordEncoderParts) {
     this.#parts = parts;
+    const lengths = Array.from(parts.addedIds.keys(), ({ length }) => length);
+    this.#texts = new EncodedTexts(Math.max(0, ...lengths));
   }
 
   /** For a tokenizer.json; null where the library has to encode. */
@@ -62,23 +68,28 @@ export class WordEncoder {
   }
 
   /** The ids; null: the library has to encode this text. */
-  encode(text: string): number[] | null {
+  encode(text: string): Int32Array<ArrayBuffer> | null {
     const { added, addedIds } = this.#parts;
-    const ids: number[] = [];
-    let start = 0;
+    const { ids: known, ends, counts } = this.#texts.find(text);
+    const ids = new IntList(known);
+    let start = ends.at(-1) ?? 0;
     if (added !== null) {
-      added.lastIndex = 0;
+      added.lastIndex = start;
       for (let found = added.exec(text); found !== null; found = added.exec(text)) {
         if (!this.#encodeSection(text.slice(start, found.index), ids)) return null;
         ids.push(addedIds.get(found[0]) ?? -1);
         start = found.index + found[0].length;
+        ends.push(start);
+        counts.push(ids.length);
       }
     }
-    return this.#encodeSection(text.slice(start), ids) ? ids : null;
+    if (!this.#encodeSection(text.slice(start), ids)) return null;
+    this.#texts.add(text, ids.view(), { ends, counts });
+    return new Int32Array(ids.view());
   }
 
   /** Appends the ids of text between added tokens. False: the library has to encode it. */
-  #encodeSection(given: string, ids: number[]): boolean {
+  #encodeSection(given: string, ids: IntList): boolean {
     if (given === "") return true;
     const { words: pattern, normalizes, addedIds } = this.#parts;
     const section = normalizes ? given.normalize("NFC") : given;

@@ -203,7 +203,7 @@ test("recorded ids of Hugging Face's Rust library are those of words", () => {
     const json = parsed(kind);
     const words = WordEncoder.of(json, {}, new Library(forLibrary(json), {}));
     for (const { text, ids_plain } of recordedTexts(kind)) {
-      expect(words?.encode(text)).toEqual(ids_plain);
+      expect([...(words?.encode(text) ?? [])]).toEqual(ids_plain);
     }
   }
 });
