@@ -5,8 +5,10 @@ import { FleetIndex, type FleetIndexStats } from "#cluster/index";
 import type { KvFeed, Member, Membership, WorkerInfo, WorkerNumber } from "#cluster/protocol";
 import type { IndexPlace } from "#cluster/routing";
 
-/** Pieces of text in a block, where no tokenizer is known. */
-const TEXT_BLOCK = 16;
+/** Pieces of text in a block, where no tokenizer is known: 128 characters. */
+const TEXT_BLOCK = 32;
+/** Of a worker that does not say. */
+const BLOCK_TOKENS = 16;
 
 export interface FleetCachesOptions {
   readonly clock: Clock;
@@ -76,7 +78,7 @@ export class FleetCaches {
       return { lookup: index, number, model: text, blockTokens: TEXT_BLOCK, routed };
     }
     if (announces) return { lookup: index, number, ...workerScope(info) };
-    const blockTokens = info.kv?.blockTokens ?? TEXT_BLOCK;
+    const blockTokens = info.kv?.blockTokens ?? BLOCK_TOKENS;
     return { lookup: index, number, model, blockTokens, routed };
   }
 

@@ -1,5 +1,5 @@
 /** What routing reads of a request: its prompt as ids, or what stands for them. */
-import { EngineError } from "#base";
+import { EngineError, isPlainObject } from "#base";
 import type { WorkerInfo } from "#cluster/protocol";
 import { type DispatchRequest, hashText } from "#cluster/routing";
 import { chatPromptTokens, completionPromptTokens } from "#server";
@@ -54,7 +54,8 @@ export class PromptReader {
     if (request.kind === "other") {
       return readPrompts(request, null, { origin: "none", own: null });
     }
-    return readPrompts(request, textTokens(promptText(request)), { origin: "text", own: null });
+    const pieces = textTokens(promptText(request));
+    return readPrompts(request, pieces, { origin: "text", own: null });
   }
 
   /** Null: no tokenizer is known, or the request cannot be read, as its worker will say. */
@@ -95,7 +96,7 @@ function readPrompts(
   const { model, session, outputTokens, salt, text } = request;
   const guessed = Math.ceil(text.length / TOKEN_CHARACTERS);
   const promptTokens = tokens === null ? guessed : tokens.length;
-  const prefixHash = hashText(promptText(request).slice(0, PREFIX_CHARACTERS));
+  const prefixHash = hashText(leadingText(request));
   return {
     origin,
     promptTokenIds: own,
@@ -114,6 +115,15 @@ function givenIds({ body }: GenerationRequest): Uint32Array | null {
 function isText(prompt: unknown): boolean {
   if (typeof prompt === "string") return true;
   return Array.isArray(prompt) && typeof prompt[0] === "string";
+}
+
+/** The beginning of the prompt: its first message, or its text. */
+function leadingText(request: GenerationRequest): string {
+  const { messages } = request.body;
+  const first: unknown = Array.isArray(messages) ? messages[0] : null;
+  const content = isPlainObject(first) ? first.content : promptText(request);
+  const text = typeof content === "string" ? content : (JSON.stringify(content) ?? "");
+  return text.slice(0, PREFIX_CHARACTERS);
 }
 
 function promptText({ body, text }: GenerationRequest): string {
