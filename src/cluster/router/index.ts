@@ -18,7 +18,7 @@
  *   breaker.ts            keeps requests away from a worker that fails; sweep.ts: deadlines
  *   prompt-reader.ts      prompts as ids: by model-codecs.ts, by remote-tokens.ts of a worker, or
  *                         text-tokens.ts where nothing is known; ask-worker.ts: small questions
- *   fleet-caches.ts       the index, fed by the workers; hit-watch.ts: what it knew, and the ceiling
+ *   fleet-caches.ts       the index, fed by the workers; hit-watch.ts: what it knew
  *   models-route.ts, operations.ts, explain.ts, kv-events-route.ts, fleet-metrics.ts,
  *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
  *   parts.ts              makes and joins all that; secrets.ts

@@ -32,7 +32,7 @@ interface Family {
   readonly samples: [string, string][];
 }
 
-const SAMPLE = /^([a-zA-Z_:][\w:]*)(\{.*\})?\s+(\S+)/;
+const SAMPLE = /^([a-zA-Z_:][\w:]*)(\{.*\})?\s+([-+]?(?:\d[\d.eE+-]*|Inf)|NaN)(?:\s|$)/;
 /** Lines of one worker that are read. */
 const LINES_MAX = 100_000;
 
