@@ -12,6 +12,7 @@ import {
 const BLOCK_TOKENS = 4;
 const VOCABULARY = 50_000;
 const LIVE_MAX = 4;
+const PROMPTS_KEPT = 30;
 
 interface Live {
   readonly table: BlockTable;
@@ -32,6 +33,7 @@ export class CacheHistory {
   /** Texts that prompts begin with. */
   readonly #heads: readonly (readonly number[])[];
   readonly #live: Live[] = [];
+  readonly #prompts: (readonly number[])[] = [];
   #state: number;
 
   readonly #kinds: HistoryKinds;
@@ -60,6 +62,21 @@ export class CacheHistory {
     return this.#cache.takeEvents();
   }
 
+  /** A prompt as they come: a known beginning, perhaps what followed it once, and an end. */
+  prompt(): readonly number[] {
+    const before = this.#prompts[this.#below(this.#prompts.length)] ?? [];
+    return [
+      ...before.slice(0, 1 + this.#below(before.length)),
+      ...this.#tokens(1 + this.#below(6)),
+    ];
+  }
+
+  /** Leading tokens of a prompt that are stored in full blocks; nothing changes. */
+  cachedTokens(prompt: readonly number[]): number {
+    const { tokens } = this.#cache.match("", Int32Array.from(prompt), null);
+    return tokens - (tokens % BLOCK_TOKENS);
+  }
+
   snapshot(): KvSnapshot {
     const snapshot = this.#cache.snapshot();
     if (snapshot === null) throw new Error("The cache has events");
@@ -72,6 +89,8 @@ export class CacheHistory {
     const loraId = this.#below(6) === 0 && this.#kinds.adapters ? this.#below(2) : null;
     const scope = scopeKey({ loraId, cacheSalt: salted ? `salt ${this.#below(3)}` : null });
     const tokens = new IntList([...head, ...this.#tokens(1 + this.#below(30))]);
+    this.#prompts.push(Array.from(tokens.view()));
+    if (this.#prompts.length > PROMPTS_KEPT) this.#prompts.shift();
     const table = new BlockTable(scope, null);
     const match = this.#cache.match(scope, tokens.view(), null);
     this.#cache.adopt(table, match);
