@@ -23,6 +23,7 @@ from dynamo.llm import (
     WorkerType,
     register_model,
 )
+from dynamo.llm.exceptions import EngineShutdown, InvalidArgument, StreamIncomplete
 from dynamo.runtime import DistributedRuntime
 
 CHECK_SECONDS = 1.0
@@ -50,6 +51,8 @@ class Worker:
         limits = httpx.Timeout(None, connect=2.0)
         self._client = httpx.AsyncClient(base_url=url, headers=headers, timeout=limits)
         self._model = model
+        # Set where the worker takes no more requests.
+        self.gone = asyncio.Event()
 
     async def info(self) -> dict:
         answer = await self._client.get("/worker_info", timeout=2.0)
@@ -59,17 +62,35 @@ class Worker:
     async def generate(self, request, context):
         """Streams token ids; leaving the stream cancels the request at the worker."""
         body = self._body(request)
-        async with self._client.stream("POST", "/v1/completions", json=body) as answer:
-            if answer.status_code != 200:
-                text = (await answer.aread()).decode("utf-8", "replace")
-                raise RuntimeError(f"worker answered {answer.status_code}: {text[:500]}")
-            async for line in answer.aiter_lines():
-                if context.is_stopped() or context.is_killed():
-                    return
-                if not line.startswith("data: ") or line == "data: [DONE]":
-                    continue
-                for output in outputs(json.loads(line[len("data: ") :])):
-                    yield output
+        try:
+            async with self._client.stream("POST", "/v1/completions", json=body) as answer:
+                await self._check(answer)
+                async for line in answer.aiter_lines():
+                    if context.is_stopped() or context.is_killed():
+                        return
+                    if line == "data: [DONE]":
+                        return
+                    if line.startswith("data: "):
+                        for output in outputs(json.loads(line[len("data: ") :])):
+                            yield output
+        except httpx.ConnectError as error:
+            self.gone.set()
+            raise EngineShutdown(f"the worker cannot be reached: {error}") from error
+        except httpx.TransportError as error:
+            raise StreamIncomplete(f"the worker's stream broke: {error}") from error
+        raise StreamIncomplete("the worker's stream ended early")
+
+    async def _check(self, answer) -> None:
+        """Errors in Dynamo's terms: after some of them another worker gets the request."""
+        if answer.status_code == 200:
+            return
+        text = (await answer.aread()).decode("utf-8", "replace")[:500]
+        if answer.status_code == 503:
+            self.gone.set()
+            raise EngineShutdown(f"the worker drains: {text}")
+        if answer.status_code in (400, 404, 413):
+            raise InvalidArgument(text)
+        raise RuntimeError(f"the worker answered {answer.status_code}: {text}")
 
     def _body(self, request: dict) -> dict:
         given = {
@@ -104,10 +125,10 @@ def outputs(chunk: dict):
             yield output
 
 
-async def follow(worker: Worker, stopping: asyncio.Event) -> None:
-    """Ends when the worker drains, or does not answer any more."""
+async def follow(worker: Worker) -> None:
+    """Ends when the worker drains, or does not answer any more, or this process is to end."""
     failed = 0
-    while not stopping.is_set() and failed < FAILED_CHECKS_MAX:
+    while not worker.gone.is_set() and failed < FAILED_CHECKS_MAX:
         try:
             if (await worker.info())["state"] != "ready":
                 return
@@ -120,7 +141,7 @@ async def follow(worker: Worker, stopping: asyncio.Event) -> None:
         except httpx.HTTPError:
             failed += 1
         try:
-            await asyncio.wait_for(stopping.wait(), CHECK_SECONDS)
+            await asyncio.wait_for(worker.gone.wait(), CHECK_SECONDS)
         except asyncio.TimeoutError:
             pass
 
@@ -137,9 +158,8 @@ async def run(flags: argparse.Namespace) -> None:
         os.environ.get("DYN_REQUEST_PLANE", "tcp"),
         event_plane=os.environ.get("DYN_EVENT_PLANE", "zmq"),
     )
-    stopping = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stopping.set)
+        loop.add_signal_handler(name, worker.gone.set)
     endpoint = runtime.endpoint(flags.endpoint)
     kv = info["kv"] or {"blockTokens": 16, "blocks": [0]}
     config = ModelRuntimeConfig()
@@ -169,7 +189,7 @@ async def run(flags: argparse.Namespace) -> None:
     serving = asyncio.ensure_future(endpoint.serve_endpoint(worker.generate, graceful_shutdown=True))
     print(f"perigee-dynamo: {model} at {flags.url} is {flags.endpoint}", flush=True)
     await asyncio.wait(
-        [serving, asyncio.ensure_future(follow(worker, stopping))],
+        [serving, asyncio.ensure_future(follow(worker))],
         return_when=asyncio.FIRST_COMPLETED,
     )
     if publisher is not None:

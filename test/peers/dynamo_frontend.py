@@ -23,7 +23,12 @@ async def main(port: int) -> None:
     )
     router = RouterConfig(RouterMode.KV, KvRouterConfig())
     args = EntrypointArgs(
-        EngineType.Dynamic, http_host="127.0.0.1", http_port=port, router_config=router
+        EngineType.Dynamic,
+        http_host="127.0.0.1",
+        http_port=port,
+        router_config=router,
+        # A worker that drains refuses what it was sent before: another one gets it.
+        migration_limit=3,
     )
     await run_input(runtime, "http", await make_engine(runtime, args))
 

@@ -1,0 +1,84 @@
+/** Manifests, compose file and units: read by the programs that will read them, and by ours. */
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const KUBERNETES = "1.34";
+const files = readdirSync("deploy", { recursive: true, encoding: "utf8" })
+  .filter((name) => /\.(yaml|service)$/.test(name))
+  .map((name) => join("deploy", name));
+
+/** Null: the program is there. */
+function missing(program: string): string | null {
+  return spawnSync(program, ["--version"]).error === undefined ? null : `${program} is missing`;
+}
+
+function run(program: string, words: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync(program, words, { encoding: "utf8" });
+  expect(`${stderr}${status === 0 ? "" : stdout}`).toBe("");
+  expect(status).toBe(0);
+  return stdout;
+}
+
+describe.each(["worker", "route"])("flags of perigee %s", (command) => {
+  const help = spawnSync(process.execPath, ["dist/cli/main.js", command, "--help"], {
+    encoding: "utf8",
+  }).stdout;
+  // A command line is a list in which the command's name comes first, or words behind it.
+  const lines = files.flatMap((file) => {
+    const text = readFileSync(file, "utf8");
+    const begins = [...text.matchAll(new RegExp(`(perigee |\\["|- )${command}(?!\\.)\\b`, "g"))];
+    return begins.map(({ index }) => ({ file, text: text.slice(index).split(/\n\n|\n +env:/)[0] }));
+  });
+
+  test("there are command lines to check", () => {
+    expect(lines.length).toBeGreaterThanOrEqual(command === "worker" ? 4 : 3);
+  });
+
+  test.each(lines)("are known in $file", ({ text = "" }) => {
+    const flags = [...text.matchAll(/(?<=[\s"])--[a-z][a-z-]+/g)].map(([flag]) => flag);
+    expect(flags.length).toBeGreaterThan(3);
+    for (const flag of flags) expect(help).toContain(`${flag} <`);
+  });
+});
+
+const noCompose = missing("docker-compose");
+test.skipIf(noCompose !== null)(
+  `compose reads the compose file${noCompose === null ? "" : ` (${noCompose})`}`,
+  () => {
+    const read = run("docker-compose", ["-f", "deploy/compose/compose.yaml", "config"]);
+    for (const name of ["redis:", "router-1:", "router-2:", "worker-1:", "worker-2:"]) {
+      expect(read).toContain(`\n  ${name}\n`);
+    }
+  },
+);
+
+const noSystemd = missing("systemd-analyze");
+test.skipIf(noSystemd !== null)(
+  `systemd reads the units${noSystemd === null ? "" : ` (${noSystemd})`}`,
+  () => {
+    const units = files.filter((file) => file.endsWith(".service"));
+    expect(units).toHaveLength(2);
+    run("systemd-analyze", ["verify", ...units]);
+  },
+);
+
+const venv = spawnSync("test/peers/python-venv.sh", ["kubernetes", "kubernetes-validate==1.34.1"], {
+  encoding: "utf8",
+});
+const noValidator = venv.status === 0 ? null : venv.stderr.trim().split("\n").at(-1);
+test.skipIf(noValidator !== null)(
+  `Kubernetes ${KUBERNETES} takes the manifests${noValidator === null ? "" : ` (${noValidator})`}`,
+  () => {
+    const manifests = files.filter((file) => /kubernetes\/(?!kustomization)/.test(file));
+    expect(manifests).toHaveLength(3);
+    const validate = join(venv.stdout.trim(), "bin/kubernetes-validate");
+    const words = ["--version", KUBERNETES, "--strict", ...manifests];
+    const { status, stderr } = spawnSync(validate, words, { encoding: "utf8" });
+    expect(stderr.replaceAll(/^\d+\.\d+\.\d+\n/gm, "")).toBe("");
+    expect(status).toBe(0);
+    const listed = readFileSync("deploy/kubernetes/kustomization.yaml", "utf8");
+    for (const file of manifests) expect(listed).toContain(`- ${file.split("/").at(-1)}`);
+  },
+);
