@@ -15,8 +15,8 @@ const EVICTED_AT_ONCE = 64;
 const SPARED_MAX = 512;
 /** Tries to make room for one block. */
 const ATTEMPTS = 4;
-/** What an entry of a Map of numbers takes, at most. */
-const ALIAS_BYTES = 64;
+/** What an entry of the Map of aliases takes, at most. */
+const ALIAS_BYTES = 160;
 
 export interface BlockBookOptions {
   readonly nodes: BlockNodes;
@@ -48,7 +48,7 @@ export class BlockBook implements Partner {
    * Where a worker has several names for one block: by node, worker and level, how many holdings
    * have the level beside the first. Contents that tokens do not tell (images) are such names.
    */
-  readonly #aliases = new Map<number, number>();
+  readonly #aliases = new Map<string, number>();
   /** The book's own time, in whatever unit: set before each change. */
   now = 0;
   evicted = 0;
@@ -82,7 +82,7 @@ export class BlockBook implements Partner {
     const keyHigh = key[keyAt + 1]!;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       let id = this.holdings.find(worker, low, high);
-      if (id >= 0 && !this.nodes.isNamed(this.holdings.nodeOf(id), keyLow, keyHigh)) {
+      if (id >= 0 && !this.#means(id, keyLow, keyHigh)) {
         this.drop(worker, id);
         this.renamed++;
         id = -1;
@@ -108,7 +108,7 @@ export class BlockBook implements Partner {
   refer(worker: WorkerNumber, id: number, level: number): boolean {
     const { holdings } = this;
     const references = holdings.references(id, level);
-    if (references === 0 && !this.#gain(worker, holdings.nodeOf(id), level)) return false;
+    if (references === 0 && !this.#gain(worker, id, level)) return false;
     if (references < REFERENCES_MAX) holdings.setReferences(id, level, references + 1);
     holdings.renew(worker, id, this.now);
     return true;
@@ -132,14 +132,19 @@ export class BlockBook implements Partner {
 
   /** All references on all levels. */
   drop(worker: WorkerNumber, id: number): void {
-    const node = this.holdings.nodeOf(id);
-    let lost = 0;
+    const node = this.nodeOf(id);
+    let levels = this.nodes.levelsOf(node, worker);
     for (let level = 0; level < 3; level++) {
       if (this.holdings.references(id, level) === 0) continue;
-      if (!this.#loseAlias(worker, node, level)) lost |= this.#bitOf(level);
+      if (!this.#loseAlias(worker, id, level)) levels &= ~this.#bitOf(level);
     }
     this.holdings.remove(worker, id);
-    if (lost !== 0) this.nodes.setLevels(node, worker, this.nodes.levelsOf(node, worker) & ~lost);
+    this.nodes.setLevels(node, worker, levels);
+  }
+
+  /** The node that a holding means. */
+  nodeOf(id: number): number {
+    return this.nodes.find(this.holdings.lowOf(id), this.holdings.highOf(id));
   }
 
   /** Everything of a worker, or of one of its levels. */
@@ -153,7 +158,7 @@ export class BlockBook implements Partner {
     }
   }
 
-  /** A new holding without references; -1: the budget has no room. */
+  /** A new holding, of the name looked for last, without references; -1: the budget has no room. */
   #create(
     worker: WorkerNumber,
     low: number,
@@ -162,7 +167,7 @@ export class BlockBook implements Partner {
     keyHigh: number,
   ): number {
     if (this.holdings.countOf(worker) >= this.#workerBlocksMax) this.#evict(worker, 1);
-    const id = this.holdings.insert(worker, low, high);
+    const id = this.holdings.insertSought(worker, low, high);
     if (id < 0) return -1;
     let node = this.nodes.find(keyLow, keyHigh);
     if (node < 0) node = this.nodes.insert(keyLow, keyHigh);
@@ -170,23 +175,28 @@ export class BlockBook implements Partner {
       this.holdings.remove(worker, id);
       return -1;
     }
-    this.holdings.setNode(id, node);
+    this.holdings.setName(id, keyLow, keyHigh);
     return id;
   }
 
   /** Removes a holding that never had a reference, and its node where no worker has it. */
   #forget(worker: WorkerNumber, id: number): void {
-    const node = this.holdings.nodeOf(id);
+    const node = this.nodeOf(id);
     this.holdings.remove(worker, id);
     if (this.nodes.setOf(node) === 0) this.nodes.setLevels(node, worker, 0);
   }
 
-  #gain(worker: WorkerNumber, node: number, level: number): boolean {
+  #means(id: number, keyLow: number, keyHigh: number): boolean {
+    return this.holdings.lowOf(id) === keyLow && this.holdings.highOf(id) === keyHigh;
+  }
+
+  #gain(worker: WorkerNumber, id: number, level: number): boolean {
+    const node = this.nodeOf(id);
     const levels = this.nodes.levelsOf(node, worker);
     if ((levels & this.#bitOf(level)) === 0) {
       return this.nodes.setLevels(node, worker, levels | this.#bitOf(level));
     }
-    const alias = aliasOf(node, worker, level);
+    const alias = this.#aliasOf(worker, id, level);
     const count = this.#aliases.get(alias) ?? 0;
     if (count === 0 && !this.#budget.take(ALIAS_BYTES)) return false;
     this.#aliases.set(alias, count + 1);
@@ -194,9 +204,10 @@ export class BlockBook implements Partner {
   }
 
   #lose(worker: WorkerNumber, id: number, level: number): void {
-    const node = this.holdings.nodeOf(id);
+    const isKept = this.#loseAlias(worker, id, level);
+    const node = this.nodeOf(id);
     if (this.holdings.isUnreferenced(id)) this.holdings.remove(worker, id);
-    if (this.#loseAlias(worker, node, level)) return;
+    if (isKept) return;
     this.nodes.setLevels(node, worker, this.nodes.levelsOf(node, worker) & ~this.#bitOf(level));
   }
 
@@ -205,9 +216,9 @@ export class BlockBook implements Partner {
   }
 
   /** Whether another name of the worker keeps the level. */
-  #loseAlias(worker: WorkerNumber, node: number, level: number): boolean {
+  #loseAlias(worker: WorkerNumber, id: number, level: number): boolean {
     if (this.#aliases.size === 0) return false;
-    const alias = aliasOf(node, worker, level);
+    const alias = this.#aliasOf(worker, id, level);
     const count = this.#aliases.get(alias);
     if (count === undefined) return false;
     if (count > 1) {
@@ -219,13 +230,17 @@ export class BlockBook implements Partner {
     return true;
   }
 
+  #aliasOf(worker: WorkerNumber, id: number, level: number): string {
+    return `${this.holdings.lowOf(id)} ${this.holdings.highOf(id)} ${worker} ${level}`;
+  }
+
   /** Gives up a worker's oldest holdings; those that were found since are as new as that. */
   #evict(worker: WorkerNumber, count: number): void {
     let spared = 0;
     for (let given = 0; given < count; ) {
       const id = this.holdings.oldestOf(worker);
       if (id < 0) return;
-      const foundAt = this.nodes.foundAt(this.holdings.nodeOf(id));
+      const foundAt = this.#sparesFound ? this.nodes.foundAt(this.nodeOf(id)) : 0;
       const isFound = this.#sparesFound && ((foundAt - this.holdings.seenAt(id)) | 0) > 0;
       if (isFound && spared < SPARED_MAX) {
         this.holdings.renew(worker, id, foundAt);
@@ -237,8 +252,4 @@ export class BlockBook implements Partner {
       given++;
     }
   }
-}
-
-function aliasOf(node: number, worker: WorkerNumber, level: number): number {
-  return (node * WORKERS_MAX + worker) * 4 + level;
 }

@@ -2,13 +2,13 @@
  * The index's own names of blocks: a keyed hash over the scope and all tokens up to the block's
  * end, so that equal contents of all workers meet in one place, whatever the workers call them.
  *
- * The hash is HalfSipHash (J.-P. Aumasson and D. J. Bernstein 2012, "SipHash: a fast short-input
- * PRF", in its form of 32-bit words) with one round per word and three at the end, 64 bits out, and
- * all 128 bits of its first state secret. Names are compared and tokens are not kept: who could
- * make two contents meet would misguide requests, though never change an answer, since workers
- * compare for themselves. A keyed hash whose outputs are never shown leaves guessing alone: of 10^7
- * blocks, chosen by whomever, two meet with a probability of 3e-6. Keys are made anew with each
- * process, so names mean nothing outside it.
+ * The hash has the rounds of HalfSipHash (J.-P. Aumasson and D. J. Bernstein 2012, "SipHash: a
+ * fast short-input PRF", in its form of 32-bit words): one per token and four at the end, as in
+ * the variant that hash tables use. All 128 bits of its first state are secret, 64 come out. Tokens
+ * are not kept: to make two contents meet would misguide requests, though never change an answer,
+ * since workers compare for themselves. A keyed hash whose outputs are never shown leaves guessing
+ * alone: among 10^7 blocks, whatever their tokens, two meet with a probability of 3e-6. The secret
+ * is made anew with each process, so names mean nothing outside it.
  */
 import { randomFillSync } from "node:crypto";
 import { EngineError } from "#base";
@@ -30,18 +30,25 @@ const SCOPE_TEXT_MAX = 4096;
 
 /** Names blocks. Those who ask an index must have the index's namer, or one of the same secret. */
 export class BlockNamer {
-  readonly #secret: HashSecret;
+  readonly #key0: number;
+  readonly #key1: number;
+  readonly #key2: number;
+  readonly #key3: number;
   readonly #roots = new Map<string, Uint32Array>();
   /** The scope that was named last, and its name: most runs have the scope of the one before. */
   #lastScope: KvScope | null = null;
   #lastRoot: Uint32Array = new Uint32Array(2);
 
   constructor(secret: HashSecret = randomSecret()) {
-    this.#secret = secret;
+    const [key0, key1, key2, key3] = secret;
+    this.#key0 = key0 | 0;
+    this.#key1 = key1 | 0;
+    this.#key2 = key2 | 0;
+    this.#key3 = key3 | 0;
   }
 
   get secret(): HashSecret {
-    return this.#secret;
+    return [this.#key0, this.#key1, this.#key2, this.#key3];
   }
 
   /** The name that stands before a scope's first blocks. */
@@ -80,31 +87,36 @@ export class BlockNamer {
   /** Names a run of full blocks into `keys`, each the parent of the next. */
   nameRun(parent: Uint32Array, tokens: Uint32Array, keys: Uint32Array): void {
     const blocks = keys.length >>> 1;
-    if (blocks === 0) return;
     const blockTokens = tokens.length / blocks;
-    keys[0] = parent[0]!;
-    keys[1] = parent[1]!;
+    let low = parent[0]!;
+    let high = parent[1]!;
     for (let block = 0; block < blocks; block++) {
-      // The parent's name is copied to where the block's own is to be.
-      if (block > 0) keys.copyWithin(block * 2, block * 2 - 2, block * 2);
-      this.#hash(tokens, block * blockTokens, blockTokens, keys, block * 2);
+      const from = block * blockTokens;
+      this.#hash(low, high, tokens, from, from + blockTokens);
+      low = keys[block * 2] = this.#low;
+      high = keys[block * 2 + 1] = this.#high;
     }
   }
 
   #rootOfText(text: string): Uint32Array {
     const units = Uint32Array.from({ length: text.length }, (_, at) => text.charCodeAt(at));
-    const root = new Uint32Array([units.length, ROOT_MARK]);
-    this.#hash(units, 0, units.length, root, 0);
-    return root;
+    this.#hash(units.length, ROOT_MARK, units, 0, units.length);
+    return Uint32Array.of(this.#low, this.#high);
   }
 
-  /** Replaces the name at `out` by the hash of it and `count` words. */
-  #hash(words: Uint32Array, from: number, count: number, out: Uint32Array, at: number): void {
-    let [v0, v1, v2, v3] = this.#secret as [number, number, number, number];
-    // Two words of the name before, then the tokens, then the rounds of the end.
-    const end = from + count;
-    let word = out[at]!;
-    for (let next = from - 2; ; next++) {
+  /** Of the last hash. */
+  #low = 0;
+  #high = 0;
+
+  /** The hash of a name and of the words behind it, into `#low` and `#high`. */
+  #hash(low: number, high: number, words: Uint32Array, from: number, end: number): void {
+    // Names are secret themselves, so the one before may be a part of the first state.
+    let v0 = this.#key0 ^ low;
+    let v1 = this.#key1;
+    let v2 = this.#key2 ^ high;
+    let v3 = this.#key3;
+    for (let at = from; at < end; at++) {
+      const word = words[at]! | 0;
       v3 ^= word;
       v0 = (v0 + v1) | 0;
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
@@ -117,15 +129,9 @@ export class BlockNamer {
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
       v2 = (v2 << 16) | (v2 >>> 16);
       v0 ^= word;
-      if (next + 1 >= end) break;
-      word = next + 1 < from ? out[at + 1]! : words[next + 1]!;
     }
     v2 ^= 0xee;
-    for (let round = 0; round < 6; round++) {
-      if (round === 3) {
-        out[at] = v1 ^ v3;
-        v1 ^= 0xdd;
-      }
+    for (let round = 0; round < END_ROUNDS; round++) {
       v0 = (v0 + v1) | 0;
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
       v0 = (v0 << 16) | (v0 >>> 16);
@@ -137,10 +143,14 @@ export class BlockNamer {
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
       v2 = (v2 << 16) | (v2 >>> 16);
     }
-    out[at + 1] = v1 ^ v3;
+    // Tables have 0 for what is not there.
+    this.#low = (v1 ^ v3) >>> 0 || 1;
+    this.#high = (v0 ^ v2) >>> 0;
   }
 }
 
+/** Rounds after the last token. */
+const END_ROUNDS = 4;
 /** In place of a name's high half before a scope's text. */
 const ROOT_MARK = 0x726f6f74;
 /** Most tokens of a block. */

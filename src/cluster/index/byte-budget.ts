@@ -2,7 +2,7 @@
 export class ByteBudget {
   readonly bytesMax: number;
   #bytes = 0;
-  #reserved = 0;
+  readonly #foreseen: (() => number)[] = [];
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -12,23 +12,25 @@ export class ByteBudget {
     return this.#bytes;
   }
 
-  /** False: there is no room beside what is reserved, nothing is taken. */
-  take(bytes: number): boolean {
-    if (this.#bytes + this.#reserved + bytes > this.bytesMax) return false;
-    this.#bytes += bytes;
-    return true;
+  /**
+   * What a part will need soon is kept for it: otherwise what fills the budget first would leave
+   * the others none for ever.
+   */
+  keepFor(foreseen: () => number): void {
+    this.#foreseen.push(foreseen);
   }
 
-  /** As `take`, of what is reserved, too. */
-  takeReserved(bytes: number): boolean {
+  /** False: there is no room beside what others will need soon, nothing is taken. */
+  take(bytes: number): boolean {
+    const foreseen = this.#foreseen.reduce((sum, bytesOf) => sum + bytesOf(), 0);
+    return foreseen + this.#bytes + bytes <= this.bytesMax && this.takeForeseen(bytes);
+  }
+
+  /** As `take`, of what was kept, too. */
+  takeForeseen(bytes: number): boolean {
     if (this.#bytes + bytes > this.bytesMax) return false;
     this.#bytes += bytes;
     return true;
-  }
-
-  /** Reserves more, or less where it is negative. */
-  reserve(bytes: number): void {
-    this.#reserved += bytes;
   }
 
   give(bytes: number): void {

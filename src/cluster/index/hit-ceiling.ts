@@ -193,7 +193,7 @@ class SeenBlocks {
 
   set(low: number, high: number, flags: number): void {
     const found = this.#entries.find(low, high);
-    const id = found < 0 ? this.#entries.insert(low, high) : found;
+    const id = found < 0 ? this.#entries.insertSought(low, high) : found;
     this.#entries.chunkOf(id)[this.#entries.placeOf(id) + FLAGS] = flags;
   }
 }

@@ -9,15 +9,16 @@ import { KeyedSlab } from "./keyed-slab.ts";
 import { WORKERS_MAX } from "./member-sets.ts";
 
 /**
- * Words of a holding: its key, the node, ten bits of references per level, its neighbours in the
- * worker's order (numbers plus one), and when it was announced last.
+ * Words of a holding: its key, the name of the node, ten bits of references per level, its
+ * neighbours in the worker's order (numbers plus one), and when it was announced last. Half a line
+ * of memory.
  */
-const WORDS = 7;
+const WORDS = 8;
 const NODE = 2;
-const REFERENCES = 3;
-const BEFORE = 4;
-const AFTER = 5;
-const SEEN = 6;
+const REFERENCES = 4;
+const BEFORE = 5;
+const AFTER = 6;
+const SEEN = 7;
 
 const REFERENCE_BITS = 10;
 /** Most references of a level that are counted; more are as this many. */
@@ -63,9 +64,12 @@ export class Holdings {
     );
   }
 
-  /** The worker's newest, without references; -1: the budget has no room. */
-  insert(worker: WorkerNumber, low: number, high: number): number {
-    const id = this.#entries.insert(
+  /**
+   * The worker's newest, without references, under the name that was looked for last; -1: the
+   * budget has no room.
+   */
+  insertSought(worker: WorkerNumber, low: number, high: number): number {
+    const id = this.#entries.insertSought(
       (low ^ this.#salts[worker * 2]!) >>> 0,
       (high ^ this.#salts[worker * 2 + 1]!) >>> 0,
     );
@@ -104,12 +108,18 @@ export class Holdings {
     return this.#word(id, SEEN);
   }
 
-  nodeOf(id: number): number {
+  /** The halves of its node's name. */
+  lowOf(id: number): number {
     return this.#word(id, NODE);
   }
 
-  setNode(id: number, node: number): void {
-    this.#set(id, NODE, node);
+  highOf(id: number): number {
+    return this.#word(id, NODE + 1);
+  }
+
+  setName(id: number, low: number, high: number): void {
+    this.#set(id, NODE, low);
+    this.#set(id, NODE + 1, high);
   }
 
   references(id: number, level: number): number {

@@ -11,7 +11,7 @@
  *   hit-ceiling.ts   what a cache without end would have hit, and why the fleet did not
  *   block-namer.ts   the names of contents
  *   block-book.ts    who holds what, within the budget (byte-budget.ts); eviction
- *   block-nodes.ts   contents, and who has them (member-sets.ts)
+ *   block-nodes.ts   contents, and who has them (node-table.ts, member-sets.ts)
  *   holdings.ts      what each worker calls its blocks, and its references to them
  *   prefix-walk.ts   follows a prompt through the nodes; group-walk.ts where layers have groups
  *   keyed-slab.ts    hash tables of typed arrays, over slab.ts

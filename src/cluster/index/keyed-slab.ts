@@ -24,9 +24,10 @@ export class KeyedSlab {
   readonly #segments: Uint32Array[];
   readonly #used = new Uint32Array(SEGMENTS);
   readonly #secret: HashSecret | null;
-  /** Bytes of the budget that are kept for segments that will double soon. */
-  #reserved = 0;
   #count = 0;
+  /** Of the key that was looked for last: most are then inserted or removed. */
+  #lastHash = 0;
+  #lastSlot = 0;
 
   /**
    * Entries of `words` words, of which 0 and 1 are the key. Keys that strangers choose are mixed
@@ -38,6 +39,7 @@ export class KeyedSlab {
     this.#secret = secret;
     budget.take(SEGMENTS * FIRST_SLOTS * 8);
     this.#segments = Array.from({ length: SEGMENTS }, () => new Uint32Array(FIRST_SLOTS * 2));
+    budget.keepFor(() => this.#foreseen());
   }
 
   get count(): number {
@@ -57,22 +59,27 @@ export class KeyedSlab {
     const hash = this.#hash(low, high);
     const slots = this.#segments[hash >>> (32 - SEGMENT_BITS)]!;
     const mask = slots.length - 1;
+    this.#lastHash = hash;
     for (let at = (hash << 1) & mask; ; at = (at + 2) & mask) {
       const entry = slots[at + 1]!;
       if (entry === 0) return -1;
       if (slots[at] !== hash) continue;
       const chunk = this.#slab.chunkOf(entry - 1);
       const place = this.#slab.placeOf(entry - 1);
-      if (chunk[place] === low && chunk[place + 1] === high) return entry - 1;
+      if (chunk[place] !== low || chunk[place + 1] !== high) continue;
+      this.#lastSlot = at;
+      return entry - 1;
     }
   }
 
-  /** A new entry of zeros under a key that is not there; -1: the budget has no room. */
-  insert(low: number, high: number): number {
-    const hash = this.#hash(low, high);
+  /**
+   * A new entry of zeros under the key that was looked for last, and was not there; -1: the budget
+   * has no room.
+   */
+  insertSought(low: number, high: number): number {
+    const hash = this.#lastHash;
     const segment = hash >>> (32 - SEGMENT_BITS);
     if (!this.#makeSlot(segment)) return -1;
-    if (this.#slab.isFull) this.#foresee();
     const id = this.#slab.allocate();
     if (id < 0) return -1;
     const chunk = this.#slab.chunkOf(id);
@@ -86,32 +93,34 @@ export class KeyedSlab {
   }
 
   remove(id: number): void {
-    const chunk = this.#slab.chunkOf(id);
-    const place = this.#slab.placeOf(id);
-    const hash = this.#hash(chunk[place]!, chunk[place + 1]!);
-    const segment = hash >>> (32 - SEGMENT_BITS);
-    const slots = this.#segments[segment]!;
-    const mask = slots.length - 1;
-    let at = (hash << 1) & mask;
-    while (slots[at + 1] !== id + 1) at = (at + 2) & mask;
+    let segment = this.#lastHash >>> (32 - SEGMENT_BITS);
+    let slots = this.#segments[segment]!;
+    let at = this.#lastSlot;
+    if (slots[at + 1] !== id + 1) {
+      // Another one was looked for last.
+      const chunk = this.#slab.chunkOf(id);
+      const place = this.#slab.placeOf(id);
+      const hash = this.#hash(chunk[place]!, chunk[place + 1]!);
+      segment = hash >>> (32 - SEGMENT_BITS);
+      slots = this.#segments[segment]!;
+      const mask = slots.length - 1;
+      at = (hash << 1) & mask;
+      while (slots[at + 1] !== id + 1) at = (at + 2) & mask;
+    }
     closeGap(slots, at);
     this.#used[segment] = this.#used[segment]! - 1;
     this.#slab.release(id);
     this.#count--;
   }
 
-  /**
-   * Keeps room for segments to double in. Otherwise the entries would take all of the budget, and
-   * the segments that happened not to have doubled before would refuse theirs for ever.
-   */
-  #foresee(): void {
+  /** Bytes for segments to double in that will do so soon. */
+  #foreseen(): number {
     let bytes = 0;
     for (let segment = 0; segment < SEGMENTS; segment++) {
       const { length } = this.#segments[segment]!;
       if (this.#used[segment]! > (length >>> 1) * LOAD_SOON) bytes += length * 4;
     }
-    this.#budget.reserve(bytes - this.#reserved);
-    this.#reserved = bytes;
+    return bytes;
   }
 
   /** Room for one more entry in a segment; false: the budget has none. */
@@ -120,13 +129,12 @@ export class KeyedSlab {
     const capacity = slots.length >>> 1;
     const used = this.#used[segment]! + 1;
     if (used <= capacity * LOAD_MAX) return true;
-    if (!this.#budget.takeReserved(slots.length * 4)) return used <= capacity * LOAD_LIMIT;
+    if (!this.#budget.takeForeseen(slots.length * 4)) return used <= capacity * LOAD_LIMIT;
     const larger = new Uint32Array(slots.length * 2);
     for (let at = 0; at < slots.length; at += 2) {
       if (slots[at + 1] !== 0) put(larger, slots[at]!, slots[at + 1]!);
     }
     this.#segments[segment] = larger;
-    this.#foresee();
     return true;
   }
 
@@ -139,7 +147,7 @@ export class KeyedSlab {
 /** Three rounds of HalfSipHash: enough to spread keys over slots. */
 function mix(low: number, high: number, secret: HashSecret): number {
   let v0 = secret[0] | 0;
-  let v1 = secret[1] | 0;
+  let v1 = secret[1] ^ high;
   let v2 = secret[2] | 0;
   let v3 = secret[3] ^ low;
   for (let round = 0; round < 3; round++) {
@@ -153,12 +161,6 @@ function mix(low: number, high: number, secret: HashSecret): number {
     v2 = (v2 + v1) | 0;
     v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
     v2 = (v2 << 16) | (v2 >>> 16);
-    if (round === 0) {
-      v0 ^= low;
-      v3 ^= high;
-    } else if (round === 1) {
-      v0 ^= high;
-    }
   }
   return (v0 ^ v1 ^ v2 ^ v3) >>> 0;
 }

@@ -211,9 +211,9 @@ export class KvIndex implements PrefixLookup {
     }
     const id = this.#book.holdings.find(worker, parent[0]!, parent[1]!);
     if (id < 0) return false;
-    const node = this.#book.holdings.nodeOf(id);
-    this.#book.nodes.touch(node, this.#book.now);
-    this.#book.nodes.nameOf(node, this.#parent);
+    this.#tables.nodes.touch(this.#book.nodeOf(id), this.#book.now);
+    this.#parent[0] = this.#book.holdings.lowOf(id);
+    this.#parent[1] = this.#book.holdings.highOf(id);
     return true;
   }
 

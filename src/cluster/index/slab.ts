@@ -34,11 +34,6 @@ export class Slab {
     return (id & (CHUNK_ENTRIES - 1)) * this.words;
   }
 
-  /** Whether the next entry needs more memory. */
-  get isFull(): boolean {
-    return this.#free === 0 && this.#used === this.#capacity;
-  }
-
   /** An entry of zeros; -1: the budget has no room. */
   allocate(): number {
     if (this.#free === 0) {

@@ -32,8 +32,8 @@ describe("memory", () => {
     }
     const { memberships, evicted, bytes, stored, refused } = index.stats();
     expect(bytes).toBeGreaterThan(MIB);
-    expect(memberships + evicted).toBe(stored);
-    expect(refused).toBe(0);
+    expect(memberships + evicted + refused).toBe(stored);
+    expect(refused).toBeLessThan(stored / 1000);
     expect(memberships).toBeGreaterThan(15_000);
     expect(blocksFound(index, tokensOf(run(7999 * 10, 10)))).toEqual([10]);
     expect(blocksFound(index, tokensOf(run(0, 10)))).toEqual([]);

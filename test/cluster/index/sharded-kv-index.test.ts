@@ -59,7 +59,7 @@ describe("shards", () => {
     const { bytes, bytesMax, ...counts } = one.stats();
     const sum = await index.stats();
     expect(sum).toMatchObject(counts);
-    expect(sum.bytes).toBeGreaterThanOrEqual(bytes);
+    expect(sum.bytes).toBeGreaterThan(bytes / 2);
     expect(sum.bytesMax).toBeLessThanOrEqual(Math.min(bytesMax, 2 ** 26));
     expect(counts.unknownParents * counts.placeholders * counts.malformed).toBeGreaterThan(0);
     await index.close();
