@@ -1,15 +1,17 @@
 // node bench/cluster/load.mjs --url URL[,URL] --traffic agents|chats|shared|FILE.jsonl
 //   [--speedup 1] [--rate-scale 1] [--requests N] [--until SECONDS] [--seed 1]
 //   [--api ids|text|chat] [--model NAME] [--tokenizer FOLDER] [--key KEY]
-//   [--session-header x-session-id] [--timeout 600] [--out FILE]
+//   [--session-header x-session-id] [--timeout 600] [--ideal] [--out FILE]
 //
 // Sends traffic (docs/traffic.md) to an OpenAI address when it is due, whatever the server does;
-// requests of one conversation wait for its answers. Several URLs take turns. Prints JSON.
+// requests of one conversation wait for its answers. Several URLs take turns. Prints JSON; with
+// --ideal also the hit rate of one endless cache, by whole blocks of 16 tokens.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import {
   agents,
   chats,
+  idealHitRate,
   messagesOf,
   promptOf,
   readTrace,
@@ -41,6 +43,7 @@ const { values: flags } = readFlags({
     key: { type: "string" },
     "session-header": { type: "string", default: "x-session-id" },
     timeout: { type: "number", default: 600, min: 1 },
+    ideal: { type: "boolean", default: false },
     out: { type: "string" },
   },
 });
@@ -151,8 +154,21 @@ function report() {
     seconds: (performance.now() - startMs) / 1000,
     speedup: divisor,
     ...stats.summary(),
+    ...(flags.ideal ? { idealHitRate: ideal() } : {}),
   };
   const text = JSON.stringify(result, null, 2);
   if (flags.out !== undefined) writeFileSync(flags.out, `${text}\n`);
   console.log(text);
+}
+
+/** Of the prompts as token ids; chats have some more tokens. */
+function ideal() {
+  const requests = traffic.requests.map((request) => {
+    const { atMs, outputTokens, session } = request;
+    return {
+      atMs,
+      make: () => ({ atMs, outputTokens, session, tokens: promptOf(request, words) }),
+    };
+  });
+  return idealHitRate({ name: traffic.name, requests, blockTokens: 16 });
 }
