@@ -35,14 +35,10 @@ export {
 export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
 export {
   type FleetOptions,
-  type FleetRequest,
   type FleetResult,
-  type FleetTraffic,
   idealHitRate,
   type Quantiles,
   runFleet,
-  type TraceTrafficOptions,
-  traceTraffic,
 } from "./fleet/index.ts";
 export {
   drawLengths,

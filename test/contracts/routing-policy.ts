@@ -39,7 +39,7 @@ export function candidateOf(given: CandidateCase): Candidate {
       contextTokensMax: 100_000,
       kv: { blockTokens: 16, blocks: [10_000], groupWindows: [null] },
     },
-    books: { requests, uncachedTokens, heldBlocks, decoding },
+    books: { requests, uncachedTokens, uncachedPairs: 0, heldBlocks, decoding },
     speeds: given.speeds ?? SPEEDS,
     match: given.levels === undefined ? null : { worker: 0, levels: given.levels },
     blockTokens: 16,
@@ -52,7 +52,7 @@ export function requestOf(given: Partial<RoutingRequest> = {}): RoutingRequest {
 }
 
 export function policyOf(name: RoutingPolicyName, seed = 1): RoutingPolicy {
-  const outlook = () => ({ arrivalsPerWorkerMs: 0.001, outputTokens: 100 });
+  const outlook = () => ({ hitRate: 0.3, outputTokens: 100 });
   return createPolicy(name, { rng: seededRng(seed), outlook });
 }
 

@@ -35,6 +35,8 @@ export interface RoutedRequest {
   readonly announces: boolean;
   /** As the worker reported; null: it does not say, and the index is believed. */
   readonly cachedTokens: number | null;
+  /** What `expect` said when the request was routed. Default: what is known now. */
+  readonly idealBlocks?: number;
 }
 
 /** Tokens of prompts that a cache without end would have had, and the fleet had not. */
@@ -96,11 +98,21 @@ export class HitCeiling {
     for (let at = 0; at < keys.length; at += 2) this.#see(keys[at]!, keys[at + 1]!, ANNOUNCED);
   }
 
+  /**
+   * A request is routed: leading blocks that a cache without end would have by now. It comes before
+   * the request's own blocks are announced, which would look as if they had been there.
+   */
+  expect(prompt: PromptBlocks, announces: boolean): number {
+    const ideal = this.#seenBlocks(prompt.keys);
+    this.#seeAll(prompt.keys, announces ? EXPECTED : 0);
+    return ideal;
+  }
+
   /** A request that was answered. Of requests at once, the order is that of these calls. */
   record(request: RoutedRequest): void {
     const { prompt, promptTokens, matches, chosen, cachedTokens } = request;
     const { blockTokens } = prompt.scope;
-    const ideal = this.#seenBlocks(prompt.keys);
+    const ideal = request.idealBlocks ?? this.#seenBlocks(prompt.keys);
     const promised = Math.min(ideal, chosen?.levels[2] ?? 0);
     const best = matches.reduce((most, { levels }) => Math.max(most, levels[2]), 0);
     const hitTokens = cachedTokens ?? (chosen?.levels[2] ?? 0) * blockTokens;
@@ -112,10 +124,7 @@ export class HitCeiling {
     this.#ceilingTokens += ideal * blockTokens;
     this.#beyondTokens += hitTokens - cached * blockTokens;
     this.#lose({ cached, promised, anywhere, ideal }, prompt);
-    const flag = request.announces ? EXPECTED : 0;
-    for (let at = 0; at < prompt.keys.length; at += 2) {
-      this.#see(prompt.keys[at]!, prompt.keys[at + 1]!, flag);
-    }
+    this.#seeAll(prompt.keys, request.announces ? EXPECTED : 0);
   }
 
   stats(): CeilingStats {
@@ -156,6 +165,10 @@ export class HitCeiling {
     const high = keys[block * 2 + 1]!;
     const flags = this.#young.flagsOf(low, high);
     return flags >= 0 ? flags : this.#old.flagsOf(low, high);
+  }
+
+  #seeAll(keys: Uint32Array, flag: number): void {
+    for (let at = 0; at < keys.length; at += 2) this.#see(keys[at]!, keys[at + 1]!, flag);
   }
 
   #see(low: number, high: number, flag: number): void {

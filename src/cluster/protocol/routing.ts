@@ -18,6 +18,8 @@ export interface WorkerBooks {
   readonly requests: number;
   /** Prompt tokens that are still to be computed. */
   readonly uncachedTokens: number;
+  /** Pairs of these with the tokens before them: attention's part of the work. */
+  readonly uncachedPairs: number;
   /** Blocks that running requests hold, from their tokens. */
   readonly heldBlocks: number;
   /** Requests whose first token has come: those that decode. */
@@ -26,8 +28,10 @@ export interface WorkerBooks {
 
 /** Measured speeds of one worker: every term of a cost is a time. */
 export interface WorkerSpeeds {
-  /** Of one prompt token that is computed, alone. */
+  /** Of one prompt token that is computed, its attention left out. */
   readonly prefillMsPerToken: number;
+  /** Of one pair of such a token with a token before it; absent: 0. */
+  readonly prefillMsPerPair?: number;
   /** Of a step that decodes `requests` sequences of `tokens` tokens of context in all. */
   readonly decodeMs: (requests: number, tokens: number) => number;
   /** Of bringing one token's keys and values to the device from levels 1 and 2. */

@@ -75,11 +75,12 @@ export class FleetCaches {
     const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt);
     if (!this.#options.readsTokens(info)) {
       const text = `text of ${model}`;
-      return { lookup: index, number, model: text, blockTokens: TEXT_BLOCK, routed };
+      const place = { lookup: index, number, model: text, blockTokens: TEXT_BLOCK };
+      return { ...place, announces: false, routed };
     }
-    if (announces) return { lookup: index, number, ...workerScope(info) };
+    if (announces) return { lookup: index, number, announces, ...workerScope(info) };
     const blockTokens = info.kv?.blockTokens ?? BLOCK_TOKENS;
-    return { lookup: index, number, model, blockTokens, routed };
+    return { lookup: index, number, model, blockTokens, announces, routed };
   }
 
   /** Whether the worker's events are followed. */

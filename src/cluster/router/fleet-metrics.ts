@@ -133,7 +133,7 @@ function books(field: "requests" | "decoding" | "uncachedTokens" | "heldBlocks")
   return ({ membership, dispatcher }) =>
     [...membership.workers.keys()].map((worker) => ({
       labels: { worker },
-      value: dispatcher.books.viewOf(worker, 0)[field],
+      value: dispatcher.books.viewOf(worker, null)[field],
     }));
 }
 

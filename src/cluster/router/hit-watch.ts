@@ -1,7 +1,6 @@
 /** Watches what prefixes the fleet had, and what one cache without end would have had. */
-import type { HitCeiling } from "#cluster/index";
 import type { WorkerInfo } from "#cluster/protocol";
-import type { IndexedPrefixes, PrefixQuery } from "#cluster/routing";
+import type { IndexedPrefixes, PrefixQuery, Routed } from "#cluster/routing";
 import type { FleetCaches } from "./fleet-caches.ts";
 import type { TokenOrigin } from "./prompt-reader.ts";
 
@@ -18,7 +17,6 @@ export type EndWatch = (usage: PromptUsage | null) => void;
 export interface HitWatchOptions {
   readonly prefixes: IndexedPrefixes;
   readonly caches: FleetCaches;
-  readonly ceiling: HitCeiling;
   /** One line for operators. */
   readonly say: (message: string) => void;
 }
@@ -49,25 +47,19 @@ export class HitWatch {
   }
 
   /** A request was routed; to be called back when it is over. */
-  routed(query: PrefixQuery, worker: WorkerInfo, origin: TokenOrigin): EndWatch {
-    const { prefixes, caches, ceiling } = this.#options;
+  routed(query: PrefixQuery, { worker, served }: Routed, origin: TokenOrigin): EndWatch {
+    const { prefixes, caches } = this.#options;
     this.counts.origins[origin]++;
     const answer = prefixes.answerOf(query, worker);
-    const place = caches.placeOf(worker);
-    if (answer === null || place === null || query.tokens === null) return NOTHING_ASKED;
+    if (answer === null || caches.placeOf(worker) === null || query.tokens === null)
+      return NOTHING_ASKED;
     this.counts.asked++;
     if (answer.matches.size > 0) this.counts.answered++;
     const { length } = query.tokens;
-    const matches = [...answer.matches.values()];
-    const chosen = answer.matches.get(place.number) ?? null;
     return (usage) => {
       if (usage === null) return;
       if (origin !== "text" && usage.promptTokens !== length) this.#mismatch(worker, usage, length);
-      ceiling.record({
-        ...{ prompt: answer.prompt, promptTokens: length, matches, chosen },
-        announces: caches.announces(worker),
-        cachedTokens: usage.cachedTokens,
-      });
+      served(usage.cachedTokens);
     };
   }
 

@@ -48,7 +48,7 @@ function serverInfo(context: RouterContext): unknown {
       ...info,
       state: workerState,
       breaker: links.find(info.id)?.breaker.state ?? null,
-      books: dispatcher.books.viewOf(info.id, 0),
+      books: dispatcher.books.viewOf(info.id, null),
     })),
     api_keys: apiKey.length,
     options,

@@ -56,8 +56,11 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     readsTokens: (info) => readsTokens(info, codecs),
     apiKeyOf: (info) => keyFor(info, secrets),
   });
-  const prefixes = new IndexedPrefixes((info) => caches.placeOf(info), systemClock);
-  const hits = new HitWatch({ prefixes, caches, ceiling, say: warn });
+  const prefixes = new IndexedPrefixes({
+    placeOf: (info) => caches.placeOf(info),
+    ...{ clock: systemClock, ledger: ceiling },
+  });
+  const hits = new HitWatch({ prefixes, caches, say: warn });
   const dispatcher = new Dispatcher({
     ...{ membership, prefixes, policy: config.policy, clock: systemClock },
     rng: seededRng(randomInt(2 ** 31)),

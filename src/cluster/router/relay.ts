@@ -147,7 +147,7 @@ export class Relay implements Watched {
       const link = links.find(found.worker.id);
       if (link !== null && this.#mayContinue(link)) {
         const { origin } = this.#order;
-        return { ...found, link, endWatch: this.#tools.hits.routed(query, link.info, origin) };
+        return { ...found, link, endWatch: this.#tools.hits.routed(query, found, origin) };
       }
       found.reservation.end("failed");
       this.#excluded.add(found.worker.id);

@@ -1,21 +1,20 @@
 /**
- * Linear least squares on a stream: coefficients of `y = sum of a[i] * x[i]`, none below 0. Older
- * samples count less and less, and what was believed at first counts as samples that never fade:
- * a coefficient that nothing was said about stays there.
+ * Linear least squares on a stream: coefficients of `y = sum of a[i] * x[i]`, none below 0. Errors
+ * count relative to `y`, older samples less and less. What was believed at first never fades: a
+ * coefficient that nothing was said about stays there.
  */
 export class DecayedFit {
   readonly #prior: readonly number[];
-  readonly #priorWeights: readonly number[];
   readonly #keep: number;
-  /** [k, k] sums of x[i] * x[j], and [k] of x[i] * y. */
+  /** [k, k] sums of x[i] * x[j], and [k] of x[i] * y, each sample divided by what was expected. */
   readonly #products: number[][];
   readonly #targets: number[];
   #coefficients: readonly number[];
   #samples = 0;
 
-  constructor({ prior, priorScales, samples }: DecayedFitOptions) {
+  /** `prior`: all above 0. `samples`: about how many count. */
+  constructor(prior: readonly number[], samples: number) {
     this.#prior = prior;
-    this.#priorWeights = priorScales.map((scale) => scale * scale);
     this.#keep = 1 - 1 / samples;
     this.#products = prior.map(() => prior.map(() => 0));
     this.#targets = prior.map(() => 0);
@@ -34,15 +33,17 @@ export class DecayedFit {
     return x.reduce((sum, value, at) => sum + value * (this.#coefficients[at] ?? 0), 0);
   }
 
+  /** A sample of what is above 0. */
   add(x: readonly number[], y: number): void {
     this.#samples++;
+    const weight = 1 / (y * y);
     for (const [row, value] of x.entries()) {
       const products = this.#products[row];
       if (products === undefined) continue;
       for (const [column, other] of x.entries()) {
-        products[column] = (products[column] ?? 0) * this.#keep + value * other;
+        products[column] = (products[column] ?? 0) * this.#keep + value * other * weight;
       }
-      this.#targets[row] = (this.#targets[row] ?? 0) * this.#keep + value * y;
+      this.#targets[row] = (this.#targets[row] ?? 0) * this.#keep + value * y * weight;
     }
     this.#coefficients = this.#solve();
   }
@@ -58,13 +59,15 @@ export class DecayedFit {
     }
   }
 
+  /** The belief is a sample per coefficient, whose `x[i]` alone explains it. */
   #solveFor(free: readonly number[]): number[] {
     const rows = free.map((row) => {
-      const weight = this.#priorWeights[row] ?? 0;
+      const prior = this.#prior[row] ?? 1;
+      const belief = BELIEF / (prior * prior);
       const values = free.map(
-        (column) => (this.#products[row]?.[column] ?? 0) + (row === column ? weight : 0),
+        (column) => (this.#products[row]?.[column] ?? 0) + (row === column ? belief : 0),
       );
-      return [...values, (this.#targets[row] ?? 0) + weight * (this.#prior[row] ?? 0)];
+      return [...values, (this.#targets[row] ?? 0) + belief * prior];
     });
     const solved = eliminate(rows);
     const solution = this.#prior.map(() => 0);
@@ -73,14 +76,8 @@ export class DecayedFit {
   }
 }
 
-export interface DecayedFitOptions {
-  /** Believed before anything is measured. */
-  readonly prior: readonly number[];
-  /** The belief counts like one sample with an `x[i]` of this alone. */
-  readonly priorScales: readonly number[];
-  /** About how many samples count. */
-  readonly samples: number;
-}
+/** Of a whole sample: hardly more than what settles the coefficients that no sample has. */
+const BELIEF = 0.02;
 
 /** Gauss: `rows` are [k, k + 1] of a symmetric positive system. */
 function eliminate(rows: number[][]): number[] {

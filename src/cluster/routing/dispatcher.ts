@@ -50,6 +50,8 @@ export interface Routed {
   readonly promisedTokens: number;
   /** Most cached tokens that any candidate has. */
   readonly bestTokens: number;
+  /** Told what the worker says of it: cached tokens of its prompt; null: it does not say. */
+  readonly served: (cachedTokens: number | null) => void;
 }
 
 /** No worker takes it: an answer, not an error. */
@@ -87,19 +89,16 @@ export interface ExplainedWorker {
 export class Dispatcher {
   readonly books: LoadBooks;
   readonly speeds = new FleetSpeeds();
-  readonly traffic: Traffic;
+  readonly traffic = new Traffic();
   readonly #options: DispatcherOptions;
   readonly #policy: RoutingPolicy;
   readonly #stopListening: () => void;
-  #candidateCount = 0;
 
   constructor(options: DispatcherOptions) {
     const { clock, rng, membership, policy } = options;
     this.#options = options;
     this.books = new LoadBooks({ clock, observer: this.speeds });
-    this.traffic = new Traffic(clock);
-    const outlook = () => this.traffic.outlook(this.#candidateCount);
-    this.#policy = createPolicy(policy, { rng, outlook });
+    this.#policy = createPolicy(policy, { rng, outlook: () => this.traffic.outlook() });
     for (const { info } of membership.workers.values()) this.#joined(info);
     this.#stopListening = membership.listen({
       joined: ({ info }) => this.#joined(info),
@@ -116,8 +115,6 @@ export class Dispatcher {
     const members = this.#eligible(request);
     if (members.workers.length === 0) return { type: "unrouted", reason: members.reason };
     const candidates = this.#candidates(request, members.workers);
-    this.#candidateCount = candidates.length;
-    this.traffic.arrived();
     const choice = this.#policy.choose(request, candidates);
     return this.#book(request, candidates, choice);
   }
@@ -172,16 +169,18 @@ export class Dispatcher {
       choice,
       promisedTokens: request.promptTokens - uncachedTokens,
       bestTokens: request.promptTokens - fewest,
+      served: (cachedTokens) => {
+        const { promptTokens } = request;
+        this.traffic.served(promptTokens, cachedTokens ?? promptTokens - uncachedTokens);
+        this.#options.prefixes.served(request, worker, cachedTokens);
+      },
     };
   }
 
   #watch(reservation: Reservation, prompt: PromptInFlight): void {
     reservation.watch({
       firstToken: () => prompt.computed(),
-      end: (how, outputTokens) => {
-        prompt.dropped();
-        if (how === "ended") this.traffic.ended(outputTokens);
-      },
+      end: () => prompt.dropped(),
     });
   }
 
@@ -197,7 +196,7 @@ export class Dispatcher {
       return {
         info,
         speeds,
-        books: this.books.viewOf(info.id, speeds.prefillMsPerToken),
+        books: this.books.viewOf(info.id, speeds),
         match: matches[at] ?? null,
         blockTokens: info.kv?.blockTokens ?? BLOCK_TOKENS,
         blocks: info.kv?.blocks[0] ?? 0,

@@ -1,6 +1,6 @@
 import type { WorkerSpeeds } from "#cluster/protocol";
 import { MeasuredSpeeds } from "./measured-speeds.ts";
-import type { DecodeLoad, LoadObserver } from "./reservation.ts";
+import type { DecodeLoad, LoadObserver, PrefillWork } from "./reservation.ts";
 
 /**
  * Workers within this factor of the whole fleet's prefill speed count as equally fast. Otherwise
@@ -32,7 +32,7 @@ export class FleetSpeeds implements LoadObserver {
     const { speeds, group, told } = this.#entryOf(workerId);
     if (told) return speeds;
     if (speeds.prefillSamples < OWN_SAMPLES) return group;
-    const factor = speeds.measuredPrefillMsPerToken / group.measuredPrefillMsPerToken;
+    const factor = speeds.typicalPrefillMs / group.typicalPrefillMs;
     return factor < ALIKE_FACTOR && factor > 1 / ALIKE_FACTOR ? group : speeds;
   }
 
@@ -43,18 +43,19 @@ export class FleetSpeeds implements LoadObserver {
     entry.speeds.told(speeds);
   }
 
-  prefilled(workerId: string, uncachedTokens: number, ms: number): void {
+  prefilled(workerId: string, work: PrefillWork, ms: number): void {
     const entry = this.#entryOf(workerId);
     const { pending } = entry;
     if (pending !== null && ms < TOGETHER_MS) {
-      pending.tokens += uncachedTokens;
+      pending.tokens += work.tokens;
+      pending.pairs += work.pairs;
       return;
     }
     if (pending !== null) {
-      entry.group.prefilled(pending.tokens, pending.ms);
-      entry.speeds.prefilled(pending.tokens, pending.ms);
+      entry.group.prefilled(pending, pending.ms);
+      entry.speeds.prefilled(pending, pending.ms);
     }
-    entry.pending = { tokens: uncachedTokens, ms };
+    entry.pending = { ...work, ms };
   }
 
   decoded(workerId: string, ms: number, tokens: number, load: DecodeLoad): void {
@@ -83,5 +84,5 @@ interface Entry {
   readonly speeds: MeasuredSpeeds;
   told: boolean;
   /** The last prompt; others may have been computed with it. */
-  pending: { tokens: number; readonly ms: number } | null;
+  pending: { tokens: number; pairs: number; readonly ms: number } | null;
 }

@@ -42,11 +42,14 @@ export { InFlightPrefixes, type PromptInFlight } from "./in-flight-prefixes.ts";
 export type { TrafficOutlook } from "./kv-cost.ts";
 export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
 export {
+  type HitLedger,
   IndexedPrefixes,
+  type IndexedPrefixesOptions,
   type IndexPlace,
   type PrefixAnswer,
   type PrefixFinder,
   type PrefixQuery,
+  type ServedPrompt,
 } from "./prefix-finder.ts";
 export type {
   DecodeLoad,

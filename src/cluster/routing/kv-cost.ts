@@ -1,12 +1,18 @@
 import type { Candidate, RoutingRequest } from "#cluster/protocol";
-import { heldTokens, queueMs } from "./load.ts";
+import { heldTokens, pairsOf, prefillMs, queueMs } from "./load.ts";
 
-/** What the router has measured of its traffic: what a choice will mean to later requests. */
+/** What the router has measured of its traffic: what a choice will mean to other requests. */
 export interface TrafficOutlook {
-  /** Requests that come to one worker, per ms. */
-  readonly arrivalsPerWorkerMs: number;
   /** Tokens of a usual output. */
   readonly outputTokens: number;
+  /** Cached tokens of all prompt tokens, 0 to 1. */
+  readonly hitRate: number;
+}
+
+/** What a policy adds to the outlook from the fleet that it sees. */
+export interface FleetOutlook extends TrafficOutlook {
+  /** Requests of the mean candidate. */
+  readonly requestsPerWorker: number;
 }
 
 /** Of which cached tokens a prompt would be computed from, and what that takes. */
@@ -21,14 +27,29 @@ export interface PrefixPlan {
 
 /** Terms of the cost of one candidate, in ms. */
 export interface KvTerms {
-  readonly plan: PrefixPlan;
+  /** Prompts before it. */
   readonly queue: number;
+  /** Its prompt's uncached tokens. */
   readonly compute: number;
+  /** Its prompt's tokens from host memory and disk. */
   readonly load: number;
+  /** Device time that its prompt takes from the requests that are or come there. */
+  readonly share: number;
+  /** What its new blocks push out will be computed again. */
+  readonly refill: number;
+  /** Its own steps, alone. */
   readonly decode: number;
-  readonly stall: number;
-  readonly behind: number;
+  /** By how much it and those that decode there make each other's steps longer. */
+  readonly crowd: number;
+  /** Until there are blocks for it. */
   readonly memory: number;
+}
+
+/** A candidate's terms, and the plan that they are of. */
+export interface KvCost {
+  readonly plan: PrefixPlan;
+  readonly terms: KvTerms;
+  readonly cost: number;
 }
 
 /**
@@ -58,46 +79,67 @@ export function prefixPlan(request: RoutingRequest, candidate: Candidate): Prefi
   return {
     uncachedTokens,
     loadedTokens: usedTokens - deviceTokens,
-    computeMs: uncachedTokens * speeds.prefillMsPerToken,
+    computeMs: prefillMs(speeds, uncachedTokens, pairsOf(request.promptTokens, uncachedTokens)),
     loadMs,
   };
 }
 
 /**
- * The time that all requests would lose by this choice: the request itself, until its first token
- * and while it decodes; those that decode there and wait for its prompt's steps; those that come
- * later and wait behind it. No term has a weight: a millisecond of one is a millisecond of another.
+ * The time that this choice costs: the request itself until its first token and while it decodes,
+ * and others by the device time that it takes. All terms are times, and so is their sum.
+ *
+ * Computing a prompt that another worker has is not the request's own loss alone. `share` counts
+ * that device time once more for each request of a usual worker: the busier the fleet, the more
+ * a hit is worth waiting for. It is the fleet's mean and not this worker's number, since a worker
+ * that has a long queue today has none when what was displaced comes back; with the worker's own
+ * number, holders of long conversations are avoided, and hits are lost. `refill`: a full cache
+ * forgets a block for each that it gets, and a usual block is wanted again as often as prompts
+ * have hits.
  */
-export function kvTerms(
+export function kvCost(
   request: RoutingRequest,
   candidate: Candidate,
-  outlook: TrafficOutlook,
-): KvTerms {
-  const { books } = candidate;
+  outlook: FleetOutlook,
+): KvCost {
   const plan = prefixPlan(request, candidate);
-  const queue = queueMs(candidate);
   const outputTokens = request.outputTokens ?? outlook.outputTokens;
-  const workMs = plan.computeMs + plan.loadMs;
-  return {
-    plan,
-    queue,
+  const terms: KvTerms = {
+    queue: queueMs(candidate),
     compute: plan.computeMs,
     load: plan.loadMs,
-    decode: decodeMs(request, candidate, outputTokens),
-    stall: plan.computeMs * books.decoding,
-    behind: outlook.arrivalsPerWorkerMs * plan.computeMs * (queue + workMs / 2),
+    share: plan.computeMs * outlook.requestsPerWorker,
+    refill: plan.computeMs * outlook.hitRate,
+    ...decodeTerms(request, candidate, outputTokens),
     memory: memoryMs(request, candidate, outputTokens),
   };
+  const cost = Object.values(terms).reduce((sum: number, ms: number) => sum + ms, 0);
+  return { plan, terms, cost };
 }
 
-/** Its own steps, and by how much it makes the steps of the others longer. */
-function decodeMs(request: RoutingRequest, candidate: Candidate, outputTokens: number): number {
+/**
+ * Part of what a crowd costs that is foreseen. Those that decode now have half of their outputs
+ * left, and half of that stays true where others come in their place. Simulated on Mooncake's
+ * conversations: 0 loses a fifth of the time to the last token in a busy fleet, 1 a tenth of the
+ * hits in an idle one.
+ */
+const CROWD_PART = 0.25;
+
+function decodeTerms(
+  request: RoutingRequest,
+  candidate: Candidate,
+  outputTokens: number,
+): Pick<KvTerms, "decode" | "crowd"> {
   const { books, speeds } = candidate;
   const tokens = heldTokens(candidate);
   const own = request.promptTokens + outputTokens / 2;
+  const alone = speeds.decodeMs(1, own);
   const before = speeds.decodeMs(books.requests, tokens);
   const after = speeds.decodeMs(books.requests + 1, tokens + own);
-  return outputTokens * (after + books.requests * Math.max(after - before, 0));
+  const longer = after - alone + books.requests * Math.max(after - before, 0);
+  return {
+    decode: outputTokens * alone,
+    crowd: CROWD_PART * outputTokens * Math.max(longer, 0),
+  };
 }
 
 /** Until others have given back the blocks that are missing, at the rate of usual outputs. */

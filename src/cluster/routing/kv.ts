@@ -6,7 +6,7 @@ import type {
   RoutingRequest,
 } from "#cluster/protocol";
 import type { Rng } from "./chance.ts";
-import { type KvTerms, kvTerms, type TrafficOutlook } from "./kv-cost.ts";
+import { type KvCost, kvCost, type TrafficOutlook } from "./kv-cost.ts";
 import { chooseLeast } from "./load.ts";
 
 /** The worker where the request costs all requests together least time. */
@@ -22,32 +22,29 @@ export class Kv implements RoutingPolicy {
   }
 
   choose(request: RoutingRequest, candidates: readonly Candidate[]): RoutingChoice {
-    const outlook = this.#outlook();
-    const terms = candidates.map((candidate) => kvTerms(request, candidate, outlook));
-    const costs = terms.map(costOf);
-    const { chosen, tied } = chooseLeast(costs, candidates, this.#rng);
+    const requests = candidates.reduce((sum, { books }) => sum + books.requests, 0);
+    const outlook = { ...this.#outlook(), requestsPerWorker: requests / candidates.length };
+    const costs = candidates.map((candidate) => kvCost(request, candidate, outlook));
+    const { chosen, tied } = chooseLeast(
+      costs.map(({ cost }) => cost),
+      candidates,
+      this.#rng,
+    );
     return {
       chosen,
-      costs: candidates.map(({ info }, at) => costRow(info.id, costs[at] ?? 0, terms[at])),
-      reason: tied ? "tie" : reasonOf(terms, chosen),
+      costs: candidates.map(({ info }, at) => rowOf(info.id, costs[at])),
+      reason: tied ? "tie" : reasonOf(costs, chosen),
     };
   }
 }
 
-function costOf(terms: KvTerms): number {
-  const { queue, compute, load, decode, stall, behind, memory } = terms;
-  return queue + compute + load + decode + stall + behind + memory;
-}
-
-function costRow(workerId: string, cost: number, terms: KvTerms | undefined): CandidateCost {
-  if (terms === undefined) return { workerId, cost, terms: {} };
-  const { plan: _plan, ...times } = terms;
-  return { workerId, cost, terms: times };
+function rowOf(workerId: string, cost: KvCost | undefined): CandidateCost {
+  return { workerId, cost: cost?.cost ?? 0, terms: { ...cost?.terms } };
 }
 
 /** `prefix`: no other has more; `spill`: one has more, and is busier; `load`: all have the same. */
-function reasonOf(terms: readonly KvTerms[], chosen: number): string {
-  const uncached = terms.map(({ plan }) => plan.uncachedTokens);
+function reasonOf(costs: readonly KvCost[], chosen: number): string {
+  const uncached = costs.map(({ plan }) => plan.uncachedTokens);
   const least = Math.min(...uncached);
   if (least === Math.max(...uncached)) return "load";
   return (uncached[chosen] ?? 0) > least ? "spill" : "prefix";

@@ -1,5 +1,5 @@
 import type { Clock } from "#base";
-import type { SharedLoad, WorkerBooks, WorkerLoad } from "#cluster/protocol";
+import type { SharedLoad, WorkerBooks, WorkerLoad, WorkerSpeeds } from "#cluster/protocol";
 import { type LoadClaim, type LoadObserver, Reservation } from "./reservation.ts";
 import { WorkerAccount } from "./worker-account.ts";
 
@@ -61,11 +61,11 @@ export class LoadBooks {
     return reservation;
   }
 
-  /** Load of a worker now; prompts that it computes shrink at its speed. */
-  viewOf(workerId: string, prefillMsPerToken: number): WorkerBooks {
+  /** Load of a worker now; the prompt that it computes shrinks at its speed; null: not at all. */
+  viewOf(workerId: string, speeds: WorkerSpeeds | null): WorkerBooks {
     const account = this.#accounts.get(workerId);
     if (account === undefined) return NOTHING;
-    return account.view(this.#clock.nowMs(), prefillMsPerToken);
+    return account.view(this.#clock.nowMs(), speeds);
   }
 
   /** A worker's word about itself: what exceeds this router's books is other routers'. */
@@ -113,4 +113,10 @@ export class LoadBooks {
   }
 }
 
-const NOTHING: WorkerBooks = { requests: 0, uncachedTokens: 0, heldBlocks: 0, decoding: 0 };
+const NOTHING: WorkerBooks = {
+  requests: 0,
+  uncachedTokens: 0,
+  uncachedPairs: 0,
+  heldBlocks: 0,
+  decoding: 0,
+};

@@ -1,9 +1,20 @@
-import type { Candidate } from "#cluster/protocol";
+import type { Candidate, WorkerSpeeds } from "#cluster/protocol";
 import { drawIndex, type Rng } from "./chance.ts";
 
 /** Time until the worker would begin to compute a new prompt: what is queued, at its own speed. */
 export function queueMs({ books, speeds }: Candidate): number {
-  return books.uncachedTokens * speeds.prefillMsPerToken;
+  return prefillMs(speeds, books.uncachedTokens, books.uncachedPairs);
+}
+
+/** Time of computing prompt tokens that see others, themselves included. */
+export function prefillMs(speeds: WorkerSpeeds, tokens: number, pairs: number): number {
+  return tokens * speeds.prefillMsPerToken + pairs * (speeds.prefillMsPerPair ?? 0);
+}
+
+/** Pairs of the last `uncached` tokens of a prompt with all those before them. */
+export function pairsOf(promptTokens: number, uncached: number): number {
+  const cached = promptTokens - uncached;
+  return (promptTokens * (promptTokens + 1) - cached * (cached + 1)) / 2;
 }
 
 /** Tokens of context that running requests hold, from their blocks. */
@@ -20,8 +31,8 @@ export function loadMs(candidate: Candidate): number {
   return queueMs(candidate) + speeds.decodeMs(books.requests + 1, heldTokens(candidate));
 }
 
-/** Costs that differ by less are equal: no speed is measured to a hundredth. */
-const EQUAL_SHARE = 0.01;
+/** Costs that differ by less are equal. More would give hits away, with short prompts the most. */
+const EQUAL_SHARE = 0.001;
 const EQUAL_MS = 0.05;
 
 /** The choice among equals, and whether there was one. */

@@ -23,6 +23,29 @@ export interface PrefixFinder {
   find(query: PrefixQuery, workers: readonly WorkerInfo[]): readonly (PrefixMatch | null)[];
   /** The worker got the request, and will have its prompt. */
   routed(query: PrefixQuery, worker: WorkerInfo): PromptInFlight;
+  /** The worker said how many tokens of the prompt it had; null: it does not say. */
+  served(query: PrefixQuery, worker: WorkerInfo, cachedTokens: number | null): void;
+}
+
+/** What was known of a prompt, and what came of it. */
+export interface ServedPrompt {
+  readonly prompt: PromptBlocks;
+  readonly promptTokens: number;
+  /** What the index said of all workers when the request was routed. */
+  readonly matches: readonly PrefixMatch[];
+  /** Of the one that got it; null: it had nothing. */
+  readonly chosen: PrefixMatch | null;
+  readonly announces: boolean;
+  readonly cachedTokens: number | null;
+  /** What `expect` said. */
+  readonly idealBlocks: number;
+}
+
+/** Compares hits with what they could have been. */
+export interface HitLedger {
+  /** A request is routed: leading blocks that a cache without end would have. */
+  expect(prompt: PromptBlocks, announces: boolean): number;
+  record(served: ServedPrompt): void;
 }
 
 /** Where a worker's blocks are indexed. */
@@ -32,8 +55,18 @@ export interface IndexPlace {
   /** As its events name it. */
   readonly model: string;
   readonly blockTokens: number;
-  /** Of a worker that announces nothing: told what it got. */
+  /** Whether the worker says what it has. */
+  readonly announces: boolean;
+  /** Told what the worker got. */
   readonly routed?: (prompt: PromptBlocks) => void;
+}
+
+/** Parts of `IndexedPrefixes`. */
+export interface IndexedPrefixesOptions {
+  /** Null where nothing is known of the worker's blocks. */
+  readonly placeOf: (worker: WorkerInfo) => IndexPlace | null;
+  readonly clock: Clock;
+  readonly ledger?: HitLedger;
 }
 
 /**
@@ -43,12 +76,13 @@ export interface IndexPlace {
 export class IndexedPrefixes implements PrefixFinder {
   readonly inFlight: InFlightPrefixes;
   readonly #placeOf: (worker: WorkerInfo) => IndexPlace | null;
+  readonly #ledger: HitLedger | undefined;
   /** Looked up when the request was routed, and needed again when it is booked. */
   readonly #answers = new WeakMap<PrefixQuery, PrefixAnswers>();
 
-  /** `placeOf`: null where nothing is known of the worker's blocks. */
-  constructor(placeOf: (worker: WorkerInfo) => IndexPlace | null, clock: Clock) {
+  constructor({ placeOf, clock, ledger }: IndexedPrefixesOptions) {
     this.#placeOf = placeOf;
+    this.#ledger = ledger;
     this.inFlight = new InFlightPrefixes(clock);
   }
 
@@ -59,7 +93,9 @@ export class IndexedPrefixes implements PrefixFinder {
       const answer = place === null ? null : answers.of(place);
       if (place === null || answer === null) return null;
       const coming = this.inFlight.leadingBlocks(worker.id, answer.prompt.keys);
-      return withComing(answer.matches.get(place.number), coming, place.number);
+      const match = withComing(answer.matches.get(place.number), coming, place.number);
+      if (match !== null) answer.seen.set(place.number, match);
+      return match;
     });
   }
 
@@ -67,6 +103,7 @@ export class IndexedPrefixes implements PrefixFinder {
     const place = this.#placeOf(worker);
     const answer = place === null ? null : this.#answersOf(query).of(place);
     if (place === null || answer === null) return NOT_INDEXED;
+    answer.idealBlocks = this.#ledger?.expect(answer.prompt, place.announces) ?? 0;
     place.routed?.(answer.prompt);
     return this.inFlight.add(worker.id, answer.prompt.keys);
   }
@@ -75,6 +112,23 @@ export class IndexedPrefixes implements PrefixFinder {
   answerOf(query: PrefixQuery, worker: WorkerInfo): PrefixAnswer | null {
     const place = this.#placeOf(worker);
     return place === null ? null : this.#answersOf(query).of(place);
+  }
+
+  served(query: PrefixQuery, worker: WorkerInfo, cachedTokens: number | null): void {
+    const place = this.#placeOf(worker);
+    const answer = place === null ? null : this.#answersOf(query).of(place);
+    if (place === null || answer === null || query.tokens === null) return;
+    // A policy that does not ask the index is measured by it all the same.
+    const known = answer.seen.size > 0 ? answer.seen : answer.matches;
+    this.#ledger?.record({
+      prompt: answer.prompt,
+      promptTokens: query.tokens.length,
+      matches: [...known.values()],
+      chosen: known.get(place.number) ?? null,
+      announces: place.announces,
+      cachedTokens,
+      idealBlocks: answer.idealBlocks,
+    });
   }
 
   #answersOf(query: PrefixQuery): PrefixAnswers {
@@ -90,6 +144,9 @@ const NOT_INDEXED: PromptInFlight = { computed: () => {}, dropped: () => {} };
 export interface PrefixAnswer {
   readonly prompt: PromptBlocks;
   readonly matches: ReadonlyMap<WorkerNumber, PrefixMatch>;
+  /** The same with what was on its way. */
+  readonly seen: Map<WorkerNumber, PrefixMatch>;
+  idealBlocks: number;
 }
 
 /** The answers to one prompt, each asked for once. */
@@ -113,7 +170,7 @@ class PrefixAnswers {
     const scope: KvScope = { model, blockTokens, salt, lora, group: 0 };
     const prompt = lookup.blocksOf(scope, tokens);
     const matches = new Map(lookup.find(prompt).map((match) => [match.worker, match]));
-    const answer = { prompt, matches };
+    const answer = { prompt, matches, seen: new Map<WorkerNumber, PrefixMatch>(), idealBlocks: 0 };
     answers.set(name, answer);
     return answer;
   }

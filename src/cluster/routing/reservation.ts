@@ -1,4 +1,5 @@
 import type { Clock } from "#base";
+import { pairsOf } from "./load.ts";
 import type { Share, WorkerAccount } from "./worker-account.ts";
 
 /** What a request is going to cost its worker. */
@@ -24,9 +25,16 @@ export type ReservationEnd =
 /** Told what requests took. */
 export interface LoadObserver {
   /** A prompt was computed: `ms` after the worker could begin with it. */
-  prefilled(workerId: string, uncachedTokens: number, ms: number): void;
+  prefilled(workerId: string, work: PrefillWork, ms: number): void;
   /** A request got `tokens` tokens in `ms` beside others, with this load at their middle. */
   decoded(workerId: string, ms: number, tokens: number, decoding: DecodeLoad): void;
+}
+
+/** What was computed of a prompt. */
+export interface PrefillWork {
+  readonly tokens: number;
+  /** Of these tokens with those before them, themselves included. */
+  readonly pairs: number;
 }
 
 /** What decoded together. */
@@ -89,6 +97,7 @@ export class Reservation {
     this.#onEnd = onEnd;
     this.#share = {
       uncachedTokens: claim.uncachedTokens,
+      uncachedPairs: pairsOf(claim.promptTokens, claim.uncachedTokens),
       heldBlocks: this.#blocksOf(claim.promptTokens),
       headSinceMs: null,
     };
@@ -124,9 +133,9 @@ export class Reservation {
     if (this.#phase !== "dispatched") return;
     this.#phase = "decoding";
     const nowMs = this.#touch();
-    const { headSinceMs } = this.#share;
+    const { headSinceMs, uncachedTokens: tokens, uncachedPairs: pairs } = this.#share;
     if (headSinceMs !== null) {
-      this.#observer?.prefilled(this.workerId, this.uncachedTokens, nowMs - headSinceMs);
+      this.#observer?.prefilled(this.workerId, { tokens, pairs }, nowMs - headSinceMs);
     }
     this.#account.stopWaiting(this.#share, nowMs);
     this.#markMs = nowMs;
@@ -163,7 +172,7 @@ export class Reservation {
   #observeDecode(nowMs: number): void {
     const tokens = this.#outputTokens - this.#markTokens;
     if (tokens < STRETCH_TOKENS) return;
-    const books = this.#account.view(nowMs, 0);
+    const books = this.#account.view(nowMs, null);
     this.#observer?.decoded(this.workerId, nowMs - this.#markMs, tokens, {
       requests: books.decoding,
       heldBlocks: books.heldBlocks,

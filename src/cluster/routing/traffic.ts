@@ -1,4 +1,3 @@
-import type { Clock } from "#base";
 import type { TrafficOutlook } from "./kv-cost.ts";
 
 /** Means are over about so many of the last requests. */
@@ -6,26 +5,17 @@ const REQUESTS = 256;
 /** Believed before the first output has ended. */
 const OUTPUT_TOKENS = 200;
 
-/** Measures the traffic: how often requests come, and how long their outputs are. */
+/** Measures the traffic: how much of prompts is cached, and how long outputs are. */
 export class Traffic {
-  readonly #clock: Clock;
-  #lastMs: number | null = null;
-  #gaps = 0;
-  #gapMs = 0;
   #outputs = 0;
   #outputTokens = OUTPUT_TOKENS;
+  #promptTokens = 0;
+  #cachedTokens = 0;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  arrived(): void {
-    const nowMs = this.#clock.nowMs();
-    if (this.#lastMs !== null) {
-      this.#gaps = Math.min(this.#gaps + 1, REQUESTS);
-      this.#gapMs += (nowMs - this.#lastMs - this.#gapMs) / this.#gaps;
-    }
-    this.#lastMs = nowMs;
+  served(promptTokens: number, cachedTokens: number): void {
+    const keep = 1 - 1 / REQUESTS;
+    this.#promptTokens = this.#promptTokens * keep + promptTokens;
+    this.#cachedTokens = this.#cachedTokens * keep + cachedTokens;
   }
 
   ended(outputTokens: number): void {
@@ -33,10 +23,8 @@ export class Traffic {
     this.#outputTokens += (outputTokens - this.#outputTokens) / this.#outputs;
   }
 
-  outlook(workers: number): TrafficOutlook {
-    return {
-      arrivalsPerWorkerMs: this.#gapMs > 0 ? 1 / this.#gapMs / Math.max(workers, 1) : 0,
-      outputTokens: this.#outputTokens,
-    };
+  outlook(): TrafficOutlook {
+    const hitRate = this.#promptTokens > 0 ? this.#cachedTokens / this.#promptTokens : 0;
+    return { outputTokens: this.#outputTokens, hitRate };
   }
 }

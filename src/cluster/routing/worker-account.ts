@@ -1,8 +1,10 @@
-import type { SharedLoad, WorkerBooks, WorkerLoad } from "#cluster/protocol";
+import type { SharedLoad, WorkerBooks, WorkerLoad, WorkerSpeeds } from "#cluster/protocol";
+import { prefillMs } from "./load.ts";
 
 /** A request's share of its worker's load. Changed by its reservation alone. */
 export interface Share {
   uncachedTokens: number;
+  uncachedPairs: number;
   heldBlocks: number;
   /** Where the request waits for its first token: when it became the first in line; else null. */
   headSinceMs: number | null;
@@ -32,6 +34,7 @@ export class WorkerAccount {
   readonly #waiting = new Set<Share>();
   #requests = 0;
   #uncachedTokens = 0;
+  #uncachedPairs = 0;
   #heldBlocks = 0;
   #foreign = NO_FOREIGN;
   /** The most since the last report: a report says nothing of the order it was made in. */
@@ -50,6 +53,7 @@ export class WorkerAccount {
     this.#waiting.add(share);
     this.#requests++;
     this.#uncachedTokens += share.uncachedTokens;
+    this.#uncachedPairs += share.uncachedPairs;
     this.#heldBlocks += share.heldBlocks;
     this.#peakRequests = Math.max(this.#peakRequests, this.#requests);
     this.#peakUncachedTokens = Math.max(this.#peakUncachedTokens, this.#uncachedTokens);
@@ -61,7 +65,9 @@ export class WorkerAccount {
     if (!this.#waiting.delete(share)) return;
     this.#lastWaitMs = nowMs;
     this.#uncachedTokens -= share.uncachedTokens;
+    this.#uncachedPairs -= share.uncachedPairs;
     share.uncachedTokens = 0;
+    share.uncachedPairs = 0;
     if (share.headSinceMs !== null) {
       for (const next of this.#waiting) {
         next.headSinceMs = nowMs;
@@ -91,12 +97,17 @@ export class WorkerAccount {
   }
 
   /** The first in line shrinks with time, down to nothing where it takes longer than expected. */
-  view(nowMs: number, prefillMsPerToken: number): WorkerBooks {
+  view(nowMs: number, speeds: WorkerSpeeds | null): WorkerBooks {
     const foreign = this.#foreign.untilMs > nowMs ? this.#foreign : NO_FOREIGN;
+    const [head, part] = this.#headProgress(nowMs, speeds);
+    const ownTokens = this.#uncachedTokens - part * head.uncachedTokens;
+    const pairsPerToken = ownTokens > 0 ? this.#uncachedPairs / this.#uncachedTokens : 0;
     return {
       requests: this.#requests + foreign.requests,
-      uncachedTokens:
-        this.#uncachedTokens - this.#computed(nowMs, prefillMsPerToken) + foreign.uncachedTokens,
+      uncachedTokens: ownTokens + foreign.uncachedTokens,
+      // Of other routers' prompts the tokens alone are known: they are taken to be like these.
+      uncachedPairs:
+        this.#uncachedPairs - part * head.uncachedPairs + foreign.uncachedTokens * pairsPerToken,
       heldBlocks: this.#heldBlocks + foreign.heldBlocks,
       decoding: this.#requests - this.#waiting.size + foreign.decoding,
     };
@@ -133,15 +144,19 @@ export class WorkerAccount {
     this.#peakDecoding = this.#requests - this.#waiting.size;
   }
 
-  #computed(nowMs: number, prefillMsPerToken: number): number {
+  /** The first in line, and the part of it that is computed. */
+  #headProgress(nowMs: number, speeds: WorkerSpeeds | null): [Share, number] {
+    if (speeds === null) return [NO_SHARE, 0];
     for (const head of this.#waiting) {
       const elapsedMs = nowMs - (head.headSinceMs ?? nowMs);
-      const computed = prefillMsPerToken > 0 ? elapsedMs / prefillMsPerToken : 0;
-      return Math.min(Math.max(computed, 0), head.uncachedTokens);
+      const wholeMs = prefillMs(speeds, head.uncachedTokens, head.uncachedPairs);
+      return [head, wholeMs > 0 ? Math.min(Math.max(elapsedMs / wholeMs, 0), 1) : 0];
     }
-    return 0;
+    return [NO_SHARE, 0];
   }
 }
+
+const NO_SHARE: Share = { uncachedTokens: 0, uncachedPairs: 0, heldBlocks: 0, headSinceMs: null };
 
 function over(all: number, own: number): number {
   return Math.max(0, all - own);

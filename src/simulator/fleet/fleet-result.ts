@@ -1,3 +1,4 @@
+import type { CeilingStats, LostTokens } from "#cluster";
 import type { SimOutcome } from "../sim-worker.ts";
 
 /** What a fleet did with its traffic. Times in ms, rates 0 to 1. */
@@ -19,6 +20,8 @@ export interface FleetResult {
   readonly endMs: number;
   /** Requests that the router still counts when all have ended: none. */
   readonly openReservations: number;
+  /** Tokens that one cache without end would have had, as the router counts them, by cause. */
+  readonly lost: LostTokens;
   /** Choices by the policy's word for them. */
   readonly reasons: Readonly<Record<string, number>>;
 }
@@ -60,7 +63,7 @@ export class FleetStats {
   }
 
   result(policy: string, times: FleetTimes): FleetResult {
-    const { busyMs, lastArrivalMs, endMs, openReservations } = times;
+    const { busyMs, lastArrivalMs, endMs, openReservations, ceiling } = times;
     const mean = busyMs.reduce((sum, ms) => sum + ms, 0) / Math.max(busyMs.length, 1);
     return {
       policy,
@@ -73,6 +76,7 @@ export class FleetStats {
       busy: mean / Math.max(lastArrivalMs, 1),
       endMs,
       openReservations,
+      lost: ceiling.lost,
       reasons: this.#reasons,
     };
   }
@@ -83,6 +87,7 @@ export interface FleetTimes {
   readonly lastArrivalMs: number;
   readonly endMs: number;
   readonly openReservations: number;
+  readonly ceiling: CeilingStats;
 }
 
 function quantilesOf(values: readonly number[]): Quantiles {

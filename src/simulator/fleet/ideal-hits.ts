@@ -1,19 +1,38 @@
-import type { FleetTraffic } from "./fleet-traffic.ts";
+import type { Traffic, TrafficRequest } from "../traffic/index.ts";
+import { fleetPrompt } from "./fleet-prompts.ts";
 
 /**
- * The hit rate of one cache without bounds that has every prompt as soon as it came: the ceiling of
- * any fleet. Cached tokens of all prompt tokens; the last token of a prompt is always computed.
+ * The hit rate of one cache without bounds that has every prompt and its answer as soon as it
+ * came: the ceiling of any fleet. Cached tokens of all prompt tokens, whole blocks only; the last
+ * token of a prompt is always computed. `promptOf`: how prompts become tokens.
  */
-export function idealHitRate({ requests, blockTokens }: FleetTraffic): number {
+export function idealHitRate(
+  { requests }: Traffic,
+  blockTokens: number,
+  promptOf: (request: TrafficRequest) => Int32Array = fleetPrompt,
+): number {
   const stored = new Set<number>();
-  let prompt = 0;
-  let cached = 0;
-  for (const { make } of requests) {
-    const { tokens } = make();
-    prompt += tokens.length;
-    cached += Math.min(leadingTokens(tokens, blockTokens, stored), tokens.length - 1);
+  const answered = new Set(requests.map(({ after }) => after));
+  let promptTokens = 0;
+  let cachedTokens = 0;
+  for (const request of requests) {
+    const tokens = promptOf(request);
+    promptTokens += tokens.length;
+    cachedTokens += Math.min(leadingTokens(tokens, blockTokens, stored), tokens.length - 1);
+    if (answered.has(request.id))
+      leadingTokens(promptOf(withAnswer(request)).subarray(0, -1), blockTokens, stored);
   }
-  return prompt === 0 ? 0 : cached / prompt;
+  return promptTokens === 0 ? 0 : cachedTokens / promptTokens;
+}
+
+/** A request whose prompt is another's, and the answer. The last token is never computed. */
+function withAnswer(request: TrafficRequest): TrafficRequest {
+  const answer = { role: "assistant", name: null, tokens: request.outputTokens } as const;
+  return {
+    ...request,
+    pieces: [...request.pieces, answer],
+    promptTokens: request.promptTokens + request.outputTokens,
+  };
 }
 
 /** Adds a prompt's blocks to those stored; returns the tokens of those that led it already. */

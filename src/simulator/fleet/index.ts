@@ -2,7 +2,7 @@
  * simulator/fleet: routing policies on many simulated workers.
  *
  *   fleet.ts          the router's production parts before simulated workers
- *   fleet-traffic.ts  requests by their times; a trace as such
+ *   fleet-prompts.ts  the tokens of requests
  *   fleet-result.ts   hit rate, times and imbalance
  *   ideal-hits.ts     the hit rate of one cache without bounds
  *
@@ -12,10 +12,4 @@
  */
 export { type FleetOptions, runFleet } from "./fleet.ts";
 export type { FleetResult, Quantiles } from "./fleet-result.ts";
-export {
-  type FleetRequest,
-  type FleetTraffic,
-  type TraceTrafficOptions,
-  traceTraffic,
-} from "./fleet-traffic.ts";
 export { idealHitRate } from "./ideal-hits.ts";

@@ -1,7 +1,21 @@
 import { describe, expect, test } from "vitest";
-import { LoadBooks, type Reservation, type ReservationEnd, seededRng } from "#cluster";
+import {
+  LoadBooks,
+  type Reservation,
+  type ReservationEnd,
+  seededRng,
+  type WorkerSpeeds,
+} from "#cluster";
 
-const EMPTY = { requests: 0, uncachedTokens: 0, heldBlocks: 0, decoding: 0 };
+const EMPTY = { requests: 0, uncachedTokens: 0, uncachedPairs: 0, heldBlocks: 0, decoding: 0 };
+
+function speedsOf(prefillMsPerToken: number): WorkerSpeeds {
+  return { prefillMsPerToken, decodeMs: () => 1, loadMsPerToken: [0, 0] };
+}
+
+const FAST = speedsOf(0.1);
+/** So slow that nothing shrinks while a test runs. */
+const SLOW = speedsOf(1e12);
 const ENDS: readonly ReservationEnd[] = ["ended", "failed", "cancelled", "timed-out"];
 
 class HandClock {
@@ -30,17 +44,17 @@ describe("a reservation", () => {
   test("is load at once, less with its first token, more with each token, none at its end", () => {
     const { books } = booksOf();
     const reservation = books.reserve(claim());
-    expect(books.viewOf("a", 0.1)).toEqual({
+    expect(books.viewOf("a", FAST)).toMatchObject({
       ...{ requests: 1, uncachedTokens: 600, heldBlocks: 63, decoding: 0 },
     });
     reservation.firstToken();
-    expect(books.viewOf("a", 0.1)).toEqual({
+    expect(books.viewOf("a", FAST)).toMatchObject({
       ...{ requests: 1, uncachedTokens: 0, heldBlocks: 63, decoding: 1 },
     });
     reservation.tokens(24);
-    expect(books.viewOf("a", 0.1).heldBlocks).toBe(64);
+    expect(books.viewOf("a", FAST).heldBlocks).toBe(64);
     expect(reservation.end("ended")).toBe(true);
-    expect(books.viewOf("a", 0.1)).toEqual(EMPTY);
+    expect(books.viewOf("a", FAST)).toEqual(EMPTY);
   });
 
   test("shrinks while its worker computes it; those behind it wait", () => {
@@ -48,12 +62,12 @@ describe("a reservation", () => {
     const first = books.reserve(claim());
     clock.ms = 20;
     books.reserve(claim());
-    expect(books.viewOf("a", 0.1).uncachedTokens).toBe(1000);
+    expect(books.viewOf("a", FAST).uncachedTokens).toBe(1000);
     clock.ms = 1000;
-    expect(books.viewOf("a", 0.1).uncachedTokens).toBe(600);
+    expect(books.viewOf("a", FAST).uncachedTokens).toBe(600);
     first.firstToken();
     clock.ms = 1010;
-    expect(books.viewOf("a", 0.1).uncachedTokens).toBe(500);
+    expect(books.viewOf("a", FAST).uncachedTokens).toBe(500);
   });
 
   test.for([1, 2, 3, 4, 5, 6])(
@@ -77,7 +91,7 @@ describe("a reservation", () => {
         else if (act === 11 && below(20) === 0) books.left(worker);
         else if (below(20) === 0) books.expire();
         for (const id of ["w0", "w1", "w2", "w3"]) {
-          const view = books.viewOf(id, 0.1);
+          const view = books.viewOf(id, FAST);
           for (const count of Object.values(view)) expect(count).toBeGreaterThanOrEqual(0);
           expect(view.decoding).toBeLessThanOrEqual(view.requests);
         }
@@ -87,7 +101,7 @@ describe("a reservation", () => {
       expect(released).toBeGreaterThan(0);
       expect(live.filter((each) => each.end("ended"))).toEqual([]);
       expect(books.openCount).toBe(0);
-      for (const id of ["w0", "w1", "w2", "w3"]) expect(books.viewOf(id, 0.1)).toEqual(EMPTY);
+      for (const id of ["w0", "w1", "w2", "w3"]) expect(books.viewOf(id, FAST)).toEqual(EMPTY);
     },
   );
 
@@ -101,7 +115,7 @@ describe("a reservation", () => {
     expect(books.expire()).toBe(1);
     expect(books.leakedCount).toBe(1);
     expect(lost.phase).toBe("over");
-    expect(books.viewOf("a", 0.1).requests).toBe(1);
+    expect(books.viewOf("a", FAST).requests).toBe(1);
   });
 });
 
@@ -111,38 +125,38 @@ describe("other routers' load", () => {
     const own = books.reserve(claim());
     const load = report({ runningRequests: 3, waitingRequests: 2, uncachedTokens: 5000 });
     books.report("a", { ...load, blocksUsed: 0.5 }, 1000);
-    expect(books.viewOf("a", 0)).toEqual({
+    expect(books.viewOf("a", SLOW)).toMatchObject({
       ...{ requests: 5, uncachedTokens: 5000, heldBlocks: 500, decoding: 3 },
     });
     own.end("ended");
-    expect(books.viewOf("a", 0).requests).toBe(4);
+    expect(books.viewOf("a", SLOW).requests).toBe(4);
     clock.ms = 20_000;
-    expect(books.viewOf("a", 0)).toEqual(EMPTY);
+    expect(books.viewOf("a", SLOW)).toEqual(EMPTY);
   });
 
   test("[CL63] a request that ended while the report was under way is not another router's", () => {
     const { books } = booksOf();
     books.reserve(claim()).end("ended");
     books.report("a", report({ runningRequests: 1, uncachedTokens: 600 }), 1000);
-    expect(books.viewOf("a", 0.1)).toEqual(EMPTY);
+    expect(books.viewOf("a", FAST)).toEqual(EMPTY);
   });
 
   test("[CL63] a new epoch begins empty, and old reservations change nothing of it", () => {
     const { books } = booksOf();
     const old = books.reserve(claim("a", 600, "1"));
     const young = books.reserve(claim("a", 400, "2"));
-    expect(books.viewOf("a", 0)).toMatchObject({ requests: 1, uncachedTokens: 400 });
+    expect(books.viewOf("a", SLOW)).toMatchObject({ requests: 1, uncachedTokens: 400 });
     old.tokens(100);
     old.end("ended");
-    expect(books.viewOf("a", 0)).toMatchObject({ requests: 1, uncachedTokens: 400 });
+    expect(books.viewOf("a", SLOW)).toMatchObject({ requests: 1, uncachedTokens: 400 });
     young.end("ended");
-    expect(books.viewOf("a", 0)).toEqual(EMPTY);
+    expect(books.viewOf("a", SLOW)).toEqual(EMPTY);
   });
 
   test("[CL63] shared books say all routers' load, this one's included", () => {
     const { books } = booksOf();
     books.reserve(claim());
     books.shared("a", { requests: 4, uncachedTokens: 2000, heldBlocks: 100 });
-    expect(books.viewOf("a", 0)).toMatchObject({ requests: 4, uncachedTokens: 2000 });
+    expect(books.viewOf("a", SLOW)).toMatchObject({ requests: 4, uncachedTokens: 2000 });
   });
 });

@@ -206,17 +206,8 @@ describe("what the kinds are like", () => {
 });
 
 /** Of one endless cache. */
-function idealOf({ name, requests }: Traffic): number {
-  return idealHitRate({
-    ...{ name, blockTokens: 16 },
-    requests: requests.map((request) => ({
-      atMs: request.atMs,
-      make: () => ({
-        ...{ atMs: request.atMs, outputTokens: request.outputTokens, session: null },
-        tokens: promptOf(request, SIM_VOCABULARY),
-      }),
-    })),
-  });
+function idealOf(traffic: Traffic): number {
+  return idealHitRate(traffic, 16, (request) => promptOf(request, SIM_VOCABULARY));
 }
 
 /** Made by the rule in docs/traffic.md; a change of them changes all traffic. */
