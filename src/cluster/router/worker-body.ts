@@ -19,11 +19,17 @@ export interface PrivateFields {
 /** The client's JSON with the private object before its first field. Nothing else is changed. */
 export function markedBody(request: GenerationRequest, fields: PrivateFields): string {
   const own = privateJson(request, fields);
-  if (fields.promptTokenIds !== null) return withIds(request, own, fields.promptTokenIds);
+  const { promptTokenIds: ids } = fields;
+  if (ids !== null && !showsPrompt(request)) return withIds(request, own, ids);
   const { text } = request;
   const open = text.indexOf("{") + 1;
   const isEmpty = /^\s*\}/.test(text.slice(open, open + 64));
   return `${text.slice(0, open)}"perigee":${own}${isEmpty ? "" : ","}${text.slice(open)}`;
+}
+
+/** An echo is the prompt as it was written, which ids may not spell. */
+function showsPrompt({ kind, body }: GenerationRequest): boolean {
+  return kind === "completions" && body.echo === true;
 }
 
 /** A worker that has the ids reads of a conversation no more than its last message. */

@@ -1,7 +1,7 @@
 /** A streamed answer that one worker begins and another one ends: the client sees one stream. */
 import { existsSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { LLM } from "#engine";
+import { LLM, type LoadOptions } from "#engine";
 import { type RunningServer, startServer } from "#server";
 import { eachNth, sized } from "../../support/full.ts";
 import {
@@ -18,8 +18,11 @@ import {
 let models: LLM[];
 let servers: RunningServer[];
 
+/** Drafts change how many tokens an event has. */
+const exact: LoadOptions = { dtype: "float32", speculative: { kind: "off" } };
+
 beforeAll(async () => {
-  const load = () => LLM.load("models/pocket", { dtype: "float32", engineThread: false });
+  const load = () => LLM.load("models/pocket", { ...exact, engineThread: false });
   models = await Promise.all([load(), load()]);
   servers = await Promise.all(
     models.map((model) => startServer(model, { port: 0, logLevel: "silent" })),
@@ -47,7 +50,7 @@ async function moveEverywhere(path: string, body: Body, choices: number): Promis
   const whole = await streamed(first.url, path, body);
   const wanted = relayed(whole);
   const cuts = whole.deliveries.map((_, place) => place + 1);
-  for (const taken of choices === 1 ? cuts : eachNth(3, cuts)) {
+  for (const taken of eachNth(choices === 1 && cuts.length < 20 ? 1 : 3, cuts)) {
     const rest = await streamed(second.url, path, continued(body, whole, taken, choices));
     const seen = relayed(whole, taken) + relayed(rest);
     expect(byChoice(seen), `moved behind delivery ${taken}`).toEqual(byChoice(wanted));
@@ -89,7 +92,7 @@ test.for(CHATS)("[CL112] a chat %s goes on, wherever it is moved", async ([, mor
 const isBuilt = existsSync("dist/server/answering/answering-thread.js");
 
 test.runIf(isBuilt)("[CL112] a worker with threads for engine and answers goes on", async () => {
-  await using model = await LLM.load("models/pocket", { dtype: "float32" });
+  await using model = await LLM.load("models/pocket", exact);
   const server = await startServer(model, { port: 0, logLevel: "silent", answeringThreads: 2 });
   try {
     const body = { ...chat, n: 2, stop: ["zz"], logprobs: true };
@@ -106,6 +109,34 @@ test.runIf(isBuilt)("[CL112] a worker with threads for engine and answers goes o
     await server.close();
   }
 });
+
+test("[CL112] a worker that drafts goes on with the same text, tokens and counts", async () => {
+  const speculative = { kind: "lookup", adaptive: false } as const;
+  const drafting = { ...exact, speculative, engineThread: false };
+  await using model = await LLM.load("models/pocket", drafting);
+  const server = await startServer(model, { port: 0, logLevel: "silent" });
+  try {
+    const messages = [{ role: "user", content: "Say: one two, one two, one two, one two, one" }];
+    const body = { ...chat, messages, temperature: 0, max_tokens: 24, ignore_eos: true };
+    const whole = await streamed(servers[0]?.url ?? "", "/v1/chat/completions", body);
+    for (const taken of [1, 7, 15]) {
+      const more = continued(body, whole, taken, 1);
+      const rest = await streamed(server.url, "/v1/chat/completions", more);
+      const ids = rest.deliveries.map((delivery) => delivery.ids).join(",");
+      const wanted = whole.deliveries.slice(taken).map((delivery) => delivery.ids);
+      expect(ids).toBe(wanted.join(","));
+      expect(said(relayed(whole, taken) + relayed(rest))).toBe(said(relayed(whole)));
+      expect(rest.rest).toContain('"completion_tokens":24');
+    }
+  } finally {
+    await server.close();
+  }
+});
+
+function said(events: string): string {
+  const found = events.matchAll(/"delta":\{(?:"role":"assistant",)?"content":("(?:[^"\\]|\\.)*")/g);
+  return [...found].map(([, text = '""']) => JSON.parse(text)).join("");
+}
 
 const completion = { prompt: "A cache is", ...shared };
 
