@@ -36,6 +36,7 @@ export {
   listCachedModels,
   resolveModel,
 } from "./hub-cache.ts";
+export { type LinkOptions, linkModel } from "./hub-link.ts";
 export type { NamedIntegers, NamedWeight, WeightDType } from "./named-weight.ts";
 export { openCheckpoint } from "./open-checkpoint.ts";
 export { type TensorToWrite, writeSafetensors } from "./safetensors-writer.ts";

@@ -30,10 +30,15 @@ export function checkAnswer(one: BodyCase, way: "whole" | "stream", answer: Answ
   if (answer.headers["x-evil"] !== undefined) return bad("none", "a header of the client's came");
   if (answer.status !== 200) return checkRefusal(answer, request);
   if (type.startsWith("text/event-stream")) return checkStream(one.path, request, answer.text);
-  const value = parsed(answer.text);
+  const value = parsed(answer.text) ?? listIn(answer.text);
   if (value === null) return bad("none", `200 without JSON: ${answer.text.slice(0, 200)}`);
   const { texts, problems } = contentProblems(one.path, request, value);
   return { code: "ok", texts, problems };
+}
+
+/** A list as the only field of an object; null: it is none. */
+function listIn(text: string): Fields | null {
+  return text.startsWith("[") ? parsed(`{"list":${text}}`) : null;
 }
 
 function checkRefusal({ status, text }: Answer, request: Fields | null): Verdict {

@@ -26,12 +26,26 @@ export function contentProblems(path: string, request: Fields | null, value: Fie
       return { texts: null, problems: Array.isArray(value.token_ids) ? [] : ["no token ids"] };
     case "/tokenize":
       return { texts: null, problems: tokenizeProblems(value) };
+    case "/v1/completions/render":
+    case "/v1/chat/completions/render":
+      return { texts: null, problems: renderProblems(value) };
     default:
       return {
         texts: null,
         problems: typeof value.prompt === "string" ? [] : ["no text of the tokens"],
       };
   }
+}
+
+/** A list of prompts, or one. */
+function renderProblems(value: Fields): string[] {
+  const rendered = value.list === undefined ? [value] : listOf(value.list).map(fieldsOf);
+  if (rendered.length === 0) return ["no prompt"];
+  return rendered.flatMap((one) => {
+    const ids = listOf(one?.token_ids);
+    const isRight = ids.length > 0 && ids.every((id) => Number(id) >= 0 && Number(id) < VOCABULARY);
+    return isRight ? [] : ["a prompt without tokens, or with unknown ones"];
+  });
 }
 
 /** Ids that the bundled model does not know. */

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import {
+  linkModel,
   listCachedModels,
   openCheckpoint,
   type PullProgress,
@@ -39,6 +40,15 @@ export function defineModels(models: Command): void {
     .option("--tensors", "List every tensor.")
     .option("--json", "Print JSON.")
     .action(inspect);
+  models
+    .command("link")
+    .description(
+      "Give a model's folder a name in the download cache, where other tools look up tokenizers.",
+    )
+    .argument("<name>", "NAME or ORG/NAME, as the server calls the model")
+    .argument("[folder]", "A model's folder. (default: the bundled model)")
+    .option("--cache-dir <folder>", CACHE_HELP)
+    .action(link);
   models
     .command("pull")
     .description("Download a model from the Hugging Face hub; resumes an interrupted download.")
@@ -134,6 +144,16 @@ function shown(value: unknown): string {
     return value.map((item) => `\n  ${JSON.stringify(item)}`).join("");
   }
   return value.join(", ");
+}
+
+async function link(name: string, folder: string | undefined, flags: HubFlags): Promise<void> {
+  const { cacheDir } = hubOptions(flags);
+  say(
+    await linkModel({
+      ...{ name, folder: folder ?? bundledModel },
+      ...(cacheDir === undefined ? {} : { cacheDir }),
+    }),
+  );
 }
 
 async function pull(name: string, flags: HubFlags): Promise<void> {

@@ -11,7 +11,7 @@ import { ChatRequest } from "./chat-request.ts";
 import { completionsGeneration } from "./completions-generation.ts";
 import { CompletionsRequest } from "./completions-request.ts";
 import { checkModelName } from "./delivery.ts";
-import { parseRequest } from "./parse-request.ts";
+import { fieldError, parseRequest } from "./parse-request.ts";
 
 /** One object: a conversation is one prompt. */
 export async function renderChat(
@@ -53,6 +53,7 @@ function rendered(
   { promptTokenIds }: { readonly promptTokenIds: readonly number[] },
 ): unknown {
   checkLength(promptTokenIds.length, context);
+  checkIds(promptTokenIds, options, context);
   return {
     request_id: id,
     token_ids: promptTokenIds,
@@ -75,6 +76,25 @@ function checkLength(tokens: number, { model }: ServerContext): void {
       `current value is ${tokens}`,
     { param: "prompt" },
   );
+}
+
+function checkIds(
+  prompt: readonly number[],
+  { stopTokenIds = [], allowedTokenIds, logitBias = {} }: GenerateOptions,
+  { model }: ServerContext,
+): void {
+  const { vocabularySize } = model.info;
+  const fields: readonly (readonly [string, readonly number[]])[] = [
+    ["prompt", prompt],
+    ["stop_token_ids", stopTokenIds],
+    ["allowed_token_ids", allowedTokenIds ?? []],
+    ["logit_bias", Object.keys(logitBias).map(Number)],
+  ];
+  for (const [field, ids] of fields) {
+    const unknown = ids.find((id) => id >= vocabularySize);
+    if (unknown === undefined) continue;
+    throw fieldError(field, `must be below ${vocabularySize}, current value is ${unknown}`);
+  }
 }
 
 /** vLLM's names; a router reads the length and the draws of a request from them. */
