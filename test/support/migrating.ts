@@ -5,6 +5,8 @@ export interface Delivery {
   readonly choice: number;
   readonly ids: string;
   readonly ended: boolean;
+  /** Prompt tokens found in the cache, of the prompts that have begun. */
+  readonly cachedTokens: number;
   /** Its events, without markers. */
   readonly events: string;
 }
@@ -15,7 +17,6 @@ export interface MarkedStream {
   /** Events behind the last marker. */
   readonly rest: string;
   /** Of its `: p` lines. */
-  readonly cachedTokens: number;
   readonly promptTokens: number;
 }
 
@@ -45,14 +46,15 @@ export function takenApart(text: string): MarkedStream {
     if (marker !== null) {
       const [, choice, ids = "-", end] = marker;
       const written = ids === "-" ? "" : ids;
-      deliveries.push({ choice: Number(choice), ids: written, ended: end !== undefined, events });
+      const ended = end !== undefined;
+      deliveries.push({ choice: Number(choice), ids: written, ended, cachedTokens, events });
       events = "";
     } else if (prompt !== null) {
       promptTokens += Number(prompt[1]);
       cachedTokens += Number(prompt[2]);
     } else if (!block.startsWith(":")) events += block;
   }
-  return { deliveries, rest: events, cachedTokens, promptTokens };
+  return { deliveries, rest: events, promptTokens };
 }
 
 /** The body that goes on behind the first `taken` deliveries of a stream. */
@@ -63,7 +65,11 @@ export function continued(body: Body, first: MarkedStream, taken: number, choice
     return { token_ids: ids.join(","), ended: own.some(({ ended }) => ended) };
   });
   const { perigee } = body as { readonly perigee?: Body };
-  const moved = { ...perigee, continue: list, cached_tokens: first.cachedTokens };
+  const moved = {
+    ...perigee,
+    continue: list,
+    cached_tokens: first.deliveries[taken - 1]?.cachedTokens,
+  };
   return { ...body, perigee: moved };
 }
 

@@ -75,9 +75,10 @@ export class MarkerReader implements StreamReader {
     return this.#usage;
   }
 
-  /** Of the first worker, which computed the prompts alone. */
-  cachedTokens(promptCount: number): number {
-    return this.prompts.slice(0, promptCount).reduce((sum, mark) => sum + mark.cachedTokens, 0);
+  /** Of each prompt's first worker, which computed it alone. */
+  get cachedTokens(): number {
+    const first = new Map(this.prompts.toReversed().map((mark) => [mark.index, mark]));
+    return [...first.values()].reduce((sum, mark) => sum + mark.cachedTokens, 0);
   }
 
   /** The client got nothing: the next worker begins from the start. */

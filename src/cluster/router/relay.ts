@@ -269,7 +269,7 @@ export class Relay implements Watched {
     if (!this.#canMigrate(link)) return this.#giveUp();
     this.notes.migrations++;
     metrics.migrated(id);
-    this.#cachedTokens = this.#marked?.cachedTokens(this.#order.request.promptCount) ?? 0;
+    this.#cachedTokens = this.#marked?.cachedTokens ?? 0;
     this.#marked?.restart();
     return "again";
   }

@@ -3,7 +3,7 @@ import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
 import { fieldError } from "./parse-request.ts";
-import { earlierAnswer } from "./perigee-field.ts";
+import { earlierAnswer, resumeUsage } from "./perigee-field.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
@@ -70,7 +70,7 @@ export async function chatGeneration(
   });
   checkRoom(promptTokenIds.length, contextTokensMax, request);
   const generated = earlier?.generated[0] ?? null;
-  if (earlier !== null) call.usage.resume(earlier.cachedTokens);
+  if (earlier !== null) resumeUsage(call.usage, earlier);
   return {
     request,
     prompt: {

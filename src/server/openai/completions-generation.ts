@@ -2,7 +2,7 @@ import type { GeneratedTokens, GenerateOptions, TextCodec, TokenPrompt } from "#
 import type { Call, ServerContext } from "../context.ts";
 import type { CompletionsRequest } from "./completions-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
-import { earlierAnswer, isBegun, unusable } from "./perigee-field.ts";
+import { earlierAnswer, isBegun, resumeUsage, unusable } from "./perigee-field.ts";
 import { encodePrompts } from "./prompts.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
@@ -51,7 +51,7 @@ export async function completionsGeneration(
   });
   if (earlier !== null) {
     if (options.promptLogprobs != null) checkPromptsTold(earlier.generated);
-    call.usage.resume(earlier.cachedTokens);
+    resumeUsage(call.usage, earlier);
   }
   return {
     request,

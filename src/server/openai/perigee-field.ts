@@ -7,6 +7,7 @@ import type { GeneratedTokens } from "#engine";
 import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import { isTokenIds } from "./fields.ts";
 import { fieldError } from "./parse-request.ts";
+import type { UsageCounter } from "./usage.ts";
 
 /** The year 9999: a later time is no time. */
 const CREATED_MAX = 253_402_300_799;
@@ -49,7 +50,10 @@ interface ChoicesRequest {
 export interface EarlierAnswer {
   /** By prompt, then by sequence. */
   readonly generated: readonly (readonly GeneratedTokens[])[];
-  /** Prompt tokens that it found in its cache; null: what this worker finds counts. */
+  /**
+   * Prompt tokens that it found in its cache, of the prompts that it began; null: what this worker
+   * finds counts.
+   */
   readonly cachedTokens: number | null;
 }
 
@@ -84,6 +88,13 @@ export function earlierAnswer(request: ChoicesRequest, counts: ChoiceCounts): Ea
     sequences.slice(prompt * n, (prompt + 1) * n),
   );
   return { generated, cachedTokens: perigee?.cached_tokens ?? null };
+}
+
+/** Counts what the other worker found of the prompts that it began, where it is said. */
+export function resumeUsage(usage: UsageCounter, { generated, cachedTokens }: EarlierAnswer): void {
+  if (cachedTokens === null) return;
+  const begun = generated.flatMap((sequences, prompt) => (sequences.some(isBegun) ? [prompt] : []));
+  usage.resume(new Set(begun), cachedTokens);
 }
 
 /** The error for a field `continue` that cannot be used. */

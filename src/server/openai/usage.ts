@@ -21,11 +21,13 @@ export class UsageCounter {
   #completionTokens = 0;
   #drafted = 0;
   #accepted = 0;
-  /** Found by the worker that began the answer; null: it begins here. */
-  #earlierCachedTokens: number | null = null;
+  /** Prompt tokens that another worker found in its cache, of the prompts that it began. */
+  #earlierCachedTokens = 0;
+  #earlierPrompts: ReadonlySet<number> = new Set();
 
-  /** Counts what another worker did: its prompt tokens found in a cache are those that count. */
-  resume(cachedTokens: number | null): void {
+  /** Of these prompts another worker's finds count, not this one's. */
+  resume(prompts: ReadonlySet<number>, cachedTokens: number): void {
+    this.#earlierPrompts = prompts;
     this.#earlierCachedTokens = cachedTokens;
   }
 
@@ -39,16 +41,16 @@ export class UsageCounter {
 
   usage(): Usage {
     let promptTokens = 0;
-    let cachedTokens = 0;
-    for (const prompt of this.#prompts.values()) {
+    let cachedTokens = this.#earlierCachedTokens;
+    for (const [index, prompt] of this.#prompts) {
       promptTokens += prompt.promptTokenIds.length;
-      cachedTokens += prompt.cachedTokens;
+      if (!this.#earlierPrompts.has(index)) cachedTokens += prompt.cachedTokens;
     }
     return {
       prompt_tokens: promptTokens,
       completion_tokens: this.#completionTokens,
       total_tokens: promptTokens + this.#completionTokens,
-      prompt_tokens_details: { cached_tokens: this.#earlierCachedTokens ?? cachedTokens },
+      prompt_tokens_details: { cached_tokens: cachedTokens },
       ...(this.#drafted > 0 && {
         completion_tokens_details: {
           accepted_prediction_tokens: this.#accepted,

@@ -37,6 +37,14 @@ describe("streams with markers", () => {
     expect(reader.choices[0]?.ids).toBe("5,6");
   });
 
+  test("[CL84] of each prompt the first worker's finds count", () => {
+    const reader = new MarkerReader(2);
+    reader.read(Buffer.from(": p 0 9 8\n\n: t 0 5\n\n"));
+    reader.restart();
+    reader.read(Buffer.from(": p 1 9 3\n\n: t 1 5\n\n: p 0 9 9\n\n: t 0 6\n\n"));
+    expect(reader.cachedTokens).toBe(8 + 3);
+  });
+
   test("[CL84] a worker's own error is held back", () => {
     const reader = new MarkerReader(1);
     const error = '{"error":{"message":"a step failed"}}';

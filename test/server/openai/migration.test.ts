@@ -48,11 +48,14 @@ async function moveEverywhere(path: string, body: Body, choices: number): Promis
   const [first, second] = servers;
   if (first === undefined || second === undefined) throw new Error("No workers");
   const whole = await streamed(first.url, path, body);
-  const wanted = relayed(whole);
+  // A prompt that begins at the second worker may be found there.
+  const isOne = choices === 1 || !Array.isArray(body.prompt);
+  const strip = (text: string) => (isOne ? text : text.replaceAll(/"cached_tokens":\d+/g, ""));
+  const wanted = strip(relayed(whole));
   const cuts = whole.deliveries.map((_, place) => place + 1);
   for (const taken of eachNth(choices === 1 && cuts.length < 20 ? 1 : 3, cuts)) {
     const rest = await streamed(second.url, path, continued(body, whole, taken, choices));
-    const seen = relayed(whole, taken) + relayed(rest);
+    const seen = strip(relayed(whole, taken) + relayed(rest));
     expect(byChoice(seen), `moved behind delivery ${taken}`).toEqual(byChoice(wanted));
     if (choices === 1) expect(withoutIds(seen)).toBe(withoutIds(wanted));
   }

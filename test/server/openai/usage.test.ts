@@ -2,6 +2,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, startServer } from "#server";
+import { UsageCounter } from "../../../src/server/openai/usage.ts";
 
 // The whole way on the bundled model: what a cache saved is the engine's to say, not a route's.
 
@@ -113,4 +114,18 @@ test("with usage in every chunk the role comes before any token, and counts none
   expect(counts[0]).toBe(0);
   expect(counts[1]).toBe(1);
   expect(counts.at(-1)).toBe(4);
+});
+
+test("[CL112] of prompts that another worker began, its finds count", () => {
+  const usage = new UsageCounter();
+  const prompt = (tokens: number, cachedTokens: number) => ({
+    ...{ promptTokenIds: new Array<number>(tokens).fill(1), cachedTokens, promptLogprobs: null },
+  });
+  usage.resume(new Set([0]), 8);
+  usage.add(0, prompt(10, 9), 3);
+  usage.add(1, prompt(10, 2), 3);
+  expect(usage.usage()).toMatchObject({
+    ...{ prompt_tokens: 20, completion_tokens: 6, total_tokens: 26 },
+    prompt_tokens_details: { cached_tokens: 8 + 2 },
+  });
 });
