@@ -154,21 +154,11 @@ function report() {
     seconds: (performance.now() - startMs) / 1000,
     speedup: divisor,
     ...stats.summary(),
-    ...(flags.ideal ? { idealHitRate: ideal() } : {}),
+    ...(flags.ideal
+      ? { idealHitRate: idealHitRate(traffic, 16, (request) => promptOf(request, words)) }
+      : {}),
   };
   const text = JSON.stringify(result, null, 2);
   if (flags.out !== undefined) writeFileSync(flags.out, `${text}\n`);
   console.log(text);
-}
-
-/** Of the prompts as token ids; chats have some more tokens. */
-function ideal() {
-  const requests = traffic.requests.map((request) => {
-    const { atMs, outputTokens, session } = request;
-    return {
-      atMs,
-      make: () => ({ atMs, outputTokens, session, tokens: promptOf(request, words) }),
-    };
-  });
-  return idealHitRate({ name: traffic.name, requests, blockTokens: 16 });
 }

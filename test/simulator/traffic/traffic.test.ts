@@ -180,6 +180,26 @@ describe("conversations", () => {
 });
 
 describe("what the kinds are like", () => {
+  test("an endless cache has what was said before: prompts and answers, by whole blocks", async () => {
+    const { requests } = traceRequests(await trace(), { name: "t" });
+    const [first] = requests;
+    if (first === undefined) throw new Error("No request");
+    const ideal = (all: Traffic["requests"]) =>
+      idealHitRate({ name: "t", requests: all }, 16, (request) => promptOf(request, words));
+    expect(ideal(requests)).toBeCloseTo(512 / (1100 + 1024 + 30), 9);
+    expect(ideal([first, first])).toBeCloseTo(1088 / 2200, 9);
+    // The answer of 9 tokens, 8 of them computed, fills the block that 1100 tokens begin.
+    const answer = { role: "assistant", name: null, tokens: 9 } as const;
+    const next = {
+      ...first,
+      id: "next",
+      after: first.id,
+      pieces: [...first.pieces, answer],
+      promptTokens: 1109,
+    };
+    expect(ideal([first, next])).toBeCloseTo(1104 / (1100 + 1109), 9);
+  });
+
   test("agents: about a hundred in for one out, and more than 90 % of it said before", () => {
     const traffic = agents({ tasks: 10, perSecond: 1 });
     const { inputPerOutput } = summaryOf(traffic);
