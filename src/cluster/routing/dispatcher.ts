@@ -54,6 +54,14 @@ export interface Routed {
   readonly served: (cachedTokens: number | null) => void;
 }
 
+/** What the policy says of a request, before it is booked. */
+export interface Weighed {
+  readonly type: "weighed";
+  readonly request: DispatchRequest;
+  readonly candidates: readonly Candidate[];
+  readonly choice: RoutingChoice;
+}
+
 /** No worker takes it: an answer, not an error. */
 export interface Unrouted {
   readonly type: "unrouted";
@@ -112,11 +120,17 @@ export class Dispatcher {
 
   /** Chooses a worker and books the request there. */
   route(request: DispatchRequest): Routed | Unrouted {
+    const weighed = this.weigh(request);
+    return weighed.type === "unrouted" ? weighed : this.book(weighed, weighed.choice.chosen);
+  }
+
+  /** Who may take the request, and what the policy says; nothing is booked. */
+  weigh(request: DispatchRequest): Weighed | Unrouted {
     const members = this.#eligible(request);
     if (members.workers.length === 0) return { type: "unrouted", reason: members.reason };
     const candidates = this.#candidates(request, members.workers);
     const choice = this.#policy.choose(request, candidates);
-    return this.#book(request, candidates, choice);
+    return { type: "weighed", request, candidates, choice };
   }
 
   /** The terms of every member for a request, without booking it. */
@@ -143,16 +157,13 @@ export class Dispatcher {
     this.speeds.joined(id, `${kind} ${version} ${models[0] ?? ""}`);
   }
 
-  #book(
-    request: DispatchRequest,
-    candidates: readonly Candidate[],
-    choice: RoutingChoice,
-  ): Routed | Unrouted {
-    const candidate = candidates[choice.chosen];
+  /** Books the request at one of the candidates. */
+  book({ request, candidates, choice }: Weighed, chosen: number): Routed | Unrouted {
+    const candidate = candidates[chosen];
     if (candidate === undefined) return { type: "unrouted", reason: "gone" };
     const { info: worker, blockTokens } = candidate;
     const plans = candidates.map((each) => prefixPlan(request, each));
-    const uncachedTokens = plans[choice.chosen]?.uncachedTokens ?? request.promptTokens;
+    const uncachedTokens = plans[chosen]?.uncachedTokens ?? request.promptTokens;
     const reservation = this.books.reserve({
       workerId: worker.id,
       epoch: worker.epoch,
@@ -166,7 +177,7 @@ export class Dispatcher {
       type: "routed",
       worker,
       reservation,
-      choice,
+      choice: { ...choice, chosen },
       promisedTokens: request.promptTokens - uncachedTokens,
       bestTokens: request.promptTokens - fewest,
       served: (cachedTokens) => {

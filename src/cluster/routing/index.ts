@@ -14,6 +14,8 @@
  *   traffic.ts           how often requests come, and how long they are
  *   prefix-finder.ts     asks each index that knows of a worker
  *   in-flight-prefixes.ts   prompts that are not announced yet
+ *   shared-dispatch.ts   the same beside other routers
+ *   request-queue.ts     requests that no worker takes yet; fair-queue.ts: between API keys
  *   load.ts, chance.ts   load in ms; the least of equals; chance
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.
@@ -35,6 +37,7 @@ export {
   type Explanation,
   type Routed,
   type Unrouted,
+  type Weighed,
 } from "./dispatcher.ts";
 export { FleetSpeeds } from "./fleet-speeds.ts";
 export { hashText } from "./hash-ring.ts";
@@ -51,6 +54,12 @@ export {
   type PrefixQuery,
   type ServedPrompt,
 } from "./prefix-finder.ts";
+export {
+  type QueuedRequest,
+  type Refusal,
+  RequestQueue,
+  type RequestQueueOptions,
+} from "./request-queue.ts";
 export type {
   DecodeLoad,
   LoadClaim,
@@ -59,3 +68,4 @@ export type {
   ReservationEnd,
   ReservationWatcher,
 } from "./reservation.ts";
+export { SharedDispatch } from "./shared-dispatch.ts";

@@ -19,6 +19,7 @@ export type ReservationEnd =
   | "failed"
   | "cancelled"
   | "timed-out"
+  | "moved"
   | "worker-left"
   | "leaked";
 
@@ -56,6 +57,8 @@ interface ReservationParts {
 /** What else has to know how far a request is. */
 export interface ReservationWatcher {
   firstToken?(): void;
+  /** It holds more blocks than before. */
+  grew?(heldBlocks: number): void;
   /** Called once, as the last. */
   end?(how: ReservationEnd, outputTokens: number): void;
 }
@@ -149,7 +152,11 @@ export class Reservation {
     this.firstToken();
     this.#outputTokens += count;
     const nowMs = this.#touch();
+    const before = this.#share.heldBlocks;
     this.#account.grow(this.#share, this.#blocksOf(this.promptTokens + this.#outputTokens));
+    if (this.#share.heldBlocks !== before) {
+      for (const watcher of this.#watchers) watcher.grew?.(this.#share.heldBlocks);
+    }
     this.#observeDecode(nowMs);
   }
 

@@ -1,0 +1,116 @@
+import { describe, expect, test } from "vitest";
+import { type QueuedRequest, type Refusal, RequestQueue, seededRng } from "#cluster";
+import { SimClock } from "#simulator";
+
+interface Case {
+  readonly key?: string;
+  readonly priority?: number;
+  readonly tokens?: number;
+}
+
+function start(options: Partial<{ requestsMax: number; keyRequestsMax: number }> = {}) {
+  const clock = new SimClock();
+  const bounds = { requestsMax: 1000, keyRequestsMax: 1000, waitMsMax: 10_000, ...options };
+  const queue = new RequestQueue({ clock, timer: clock, ...bounds });
+  const admitted: string[] = [];
+  const refused: [string, Refusal][] = [];
+  const offer = (name: string, { key = "a", priority = 0, tokens = 100 }: Case = {}) => {
+    const request: QueuedRequest = {
+      ...{ key, priority, uncachedTokens: tokens },
+      admit: () => admitted.push(name),
+      refuse: (refusal) => refused.push([name, refusal]),
+    };
+    return queue.offer(request);
+  };
+  return { clock, queue, admitted, refused, offer };
+}
+
+describe("order", () => {
+  test("[CL65] a smaller priority goes first, whenever it came; equal ones as they came", () => {
+    const { queue, admitted, offer } = start();
+    offer("late-1", { priority: 1 });
+    offer("late-2", { priority: 1 });
+    offer("first", { priority: -1 });
+    offer("second");
+    while (queue.admitNext());
+    expect(admitted).toEqual(["first", "second", "late-1", "late-2"]);
+  });
+
+  test.for([1, 2, 3])("[CL65] keys get equal tokens, whatever they send (seed %i)", (seed) => {
+    const rng = seededRng(seed);
+    const { queue, admitted, offer } = start({ requestsMax: 100_000, keyRequestsMax: 100_000 });
+    const tokensOf = new Map<string, number>();
+    const send = (key: string, most: number, count: number) => {
+      for (let at = 0; at < count; at++) {
+        const tokens = 1 + Math.floor(rng.next() * most);
+        tokensOf.set(`${key} ${at}`, tokens);
+        offer(`${key} ${at}`, { key, tokens });
+      }
+    };
+    send("flood", 200, 8000);
+    send("long", 50_000, 40);
+    send("usual", 5000, 400);
+    const sums: Record<string, number> = { flood: 0, long: 0, usual: 0 };
+    for (let turn = 0; turn < 3000; turn++) {
+      queue.admitNext();
+      const name = admitted.at(-1) ?? "";
+      const key = name.split(" ")[0] ?? "";
+      sums[key] = (sums[key] ?? 0) + (tokensOf.get(name) ?? 0);
+    }
+    // Deficits differ by at most one entry and one quantum.
+    const { flood = 0, long = 0, usual = 0 } = sums;
+    expect(Math.min(flood, long, usual)).toBeGreaterThan(200_000);
+    expect(Math.max(flood, long, usual) - Math.min(flood, long, usual)).toBeLessThan(75_000);
+  });
+});
+
+describe("bounds", () => {
+  test("[CL65] a full queue refuses with 503, a key that has its part of it with 429", () => {
+    const { offer, queue } = start({ requestsMax: 3, keyRequestsMax: 2 });
+    offer("1");
+    offer("2");
+    expect(offer("3")).toMatchObject({ status: 429, reason: "key-full", retryAfterS: 1 });
+    offer("4", { key: "b" });
+    expect(offer("5", { key: "c" })).toMatchObject({ status: 503, reason: "full" });
+    expect(queue.count).toBe(3);
+  });
+
+  test("[CL65] Retry-After is the time that those before take at the present pace", () => {
+    const { clock, queue, offer } = start({ requestsMax: 20 });
+    for (let at = 0; at < 20; at++) offer(`${at}`);
+    for (let at = 0; at < 5; at++) {
+      clock.run(clock.nowMs() + 1500);
+      queue.admitNext();
+    }
+    for (let at = 0; at < 5; at++) offer(`more ${at}`);
+    expect(offer("last")).toMatchObject({ status: 503, retryAfterS: 30 });
+  });
+
+  test("[CL65] who waits too long is refused, once; who leaves is told nothing", () => {
+    const { clock, queue, offer, admitted, refused } = start();
+    const leave = offer("leaves");
+    offer("waits");
+    if (typeof leave === "function") leave();
+    clock.run(9000);
+    offer("young");
+    clock.run(10_001);
+    expect(refused).toMatchObject([["waits", { status: 503, reason: "waited" }]]);
+    expect(queue.admitNext()).toBe(true);
+    expect(queue.admitNext()).toBe(false);
+    expect(admitted).toEqual(["young"]);
+    clock.run();
+    expect(refused).toHaveLength(1);
+    expect(queue.count).toBe(0);
+  });
+
+  test("[CL65] closing refuses all that wait and all that come", () => {
+    const { clock, queue, offer, refused } = start();
+    offer("1");
+    offer("2", { key: "b", priority: 3 });
+    queue.close();
+    expect(refused.map(([, { reason }]) => reason)).toEqual(["closed", "closed"]);
+    expect(offer("3")).toMatchObject({ status: 503, reason: "closed" });
+    clock.run();
+    expect(refused).toHaveLength(2);
+  });
+});
