@@ -25,6 +25,6 @@ if [[ -z "$base" ]]; then
 fi
 rm -rf "$folder"
 "$base" -m venv "$folder" >&2
-"$folder/bin/pip" install --quiet --disable-pip-version-check "ai-dynamo-runtime==$version" pyzmq msgpack >&2
+"$folder/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 "ai-dynamo-runtime==$version" pyzmq msgpack >&2
 touch "$folder/complete"
 echo "$python"

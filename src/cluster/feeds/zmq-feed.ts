@@ -14,6 +14,8 @@ import { replay, subscribe, type ZmqTarget } from "./zmq-sockets.ts";
 
 /** Batches after which timers and other connections get their turn. */
 const BATCHES_PER_TURN = 64;
+/** Requests for a replay without an answer, until what is missing is given up. */
+const REPLAY_TRIES = 3;
 /** Largest frame of a batch; a step of an engine announces some hundred kilobytes. */
 const FRAME_BYTES_MAX = 2 ** 24;
 
@@ -31,6 +33,8 @@ export class ZmqFeed implements KvFeed {
   readonly #replays: BackOff;
   #running: Promise<void> = Promise.resolve();
   #replayAfterMs = 0;
+  /** Requests in a row that had no answer. */
+  #failures = 0;
   /** Batches known to be missing. */
   #missing = 0n;
   /** The connection was made anew: batches may be lost that no later one tells of. */
@@ -122,7 +126,8 @@ export class ZmqFeed implements KvFeed {
     }
     if (verdict.type === "gap") {
       this.#missing = batch.sequence - verdict.from;
-      await this.#repair(sink, warnings);
+      // The publisher keeps this batch, too: it comes with those before it, once it answers.
+      if (!(await this.#repair(sink, warnings)) && this.#failures < REPLAY_TRIES) return;
       this.#missing = 0n;
       const { next, isFollowing } = this.#order;
       if (isFollowing && next < batch.sequence) {
@@ -137,19 +142,24 @@ export class ZmqFeed implements KvFeed {
 
   /**
    * Asks for what is missing, beginning with the last batch that was applied: another one of its
-   * number comes from another start. Asks once more later, where there is no answer.
+   * number comes from another start. False: there was no answer, or it is too early to ask again.
    */
-  async #repair(sink: KvFeedSink, warnings: PacedWarnings): Promise<void> {
-    if (this.#target.replayEndpoint === null || performance.now() < this.#replayAfterMs) return;
+  async #repair(sink: KvFeedSink, warnings: PacedWarnings): Promise<boolean> {
+    if (this.#target.replayEndpoint === null) return true;
+    if (performance.now() < this.#replayAfterMs) return false;
     try {
       if (!(await this.#replay(this.#last, sink, warnings))) {
         this.#reset(sink, "the publisher began anew");
         await this.#replay(null, sink, warnings);
       }
       this.#replays.reset();
+      this.#failures = 0;
+      this.#missing = 0n;
       warnings.forget("replay");
+      return true;
     } catch (error) {
       this.#replayFailed(error, warnings);
+      return false;
     }
   }
 
@@ -173,6 +183,7 @@ export class ZmqFeed implements KvFeed {
   #replayFailed(error: unknown, warnings: PacedWarnings): void {
     if (!this.#ended.signal.aborted) this.#say(warnings, "replay", messageOf(error));
     this.#replayAfterMs = performance.now() + this.#replays.next();
+    this.#failures++;
     this.#isReconnected = true;
   }
 

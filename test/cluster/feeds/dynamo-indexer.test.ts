@@ -57,12 +57,12 @@ class DynamoIndexer {
   }
 
   /** Leading tokens that worker 1 has: on any level, and on the device alone. */
-  async matched(tokenIds: readonly number[]): Promise<{ any: number; device: number }> {
+  async matched(tokenIds: readonly number[]): Promise<{ all: number; device: number }> {
     const answer = (await this.post("/query", { token_ids: tokenIds })) as {
       readonly instances?: Readonly<Record<string, { longest_matched: number; gpu: number }>>;
     };
-    const { longest_matched: any = 0, gpu: device = 0 } = answer.instances?.["1"] ?? {};
-    return { any, device };
+    const { longest_matched: all = 0, gpu: device = 0 } = answer.instances?.["1"] ?? {};
+    return { all, device };
   }
 
   async close(): Promise<void> {
@@ -117,11 +117,11 @@ test.each([
       const cached = history.cachedTokens(prompt);
       // Events travel on their own; what is not there soon does not come.
       let matched = await indexer.matched(prompt);
-      for (let tries = 0; tries < 20 && matched.any !== cached; tries++) {
+      for (let tries = 0; tries < 20 && matched.all !== cached; tries++) {
         await sleep(20);
         matched = await indexer.matched(prompt);
       }
-      if (matched.any !== cached) wrong.push(`${matched.any} of ${cached}`);
+      if (matched.all !== cached) wrong.push(`${matched.all} of ${cached}`);
       if (matched.device === cached) deviceOnly++;
     }
     expect(wrong).toEqual([]);

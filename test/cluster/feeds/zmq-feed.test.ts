@@ -8,7 +8,12 @@ import { ChangeMirror, expectedLines } from "../../support/change-mirror.ts";
 import { type Dialect, inDialect } from "../../support/engine-dialects.ts";
 import { EnginePublisher } from "../../support/engine-publisher.ts";
 import { sized } from "../../support/full.ts";
+import { json } from "../../support/json.ts";
+import { RandomHistory } from "../../support/kv-events.ts";
+import { closeToyServers, serveToy } from "../../support/toy-server.ts";
 import { workerInfo } from "../../support/worker-info.ts";
+
+closeToyServers();
 
 const EVENTS = sized(10_000, 100_000);
 const SCOPE = { model: "toy", blockTokens: 4 };
@@ -233,4 +238,31 @@ test("[CL23] one line says that a publisher is away", async () => {
   await sleep(300);
   expect(mirror.warnings).toHaveLength(1);
   expect(mirror.warnings[0]).toContain("the publisher is away");
+});
+
+test("[CL20] our own servers' publisher is read as vLLM's, though their log overflows", async () => {
+  const toy = await serveToy(
+    { eventBufferMax: 100 },
+    { kvEventsZmq: "tcp://127.0.0.1:*", kvEventsZmqReplay: "tcp://127.0.0.1:*" },
+  );
+  const { kv_events } = await json(toy.get("/server_info"));
+  const { endpoint, replay_endpoint: replayEndpoint } = kv_events?.zmq ?? {};
+  const zmq = { endpoint: String(endpoint), replayEndpoint: String(replayEndpoint) };
+  const kv = { blockTokens: 16, blocks: [64], groupWindows: [null] };
+  const worker = workerInfo({ kind: "vllm", kv: { ...kv, zmq: { ...zmq, topic: "", ranks: 1 } } });
+  const mirror = new ChangeMirror();
+  const feed = engineFeed(worker, { retryMs: [5, 50] });
+  feed.start(mirror);
+  closing.push(feed);
+  const { cache } = toy.model;
+  const history = new RandomHistory(9, (event) => cache.queue(event), 16);
+  cache.blocks = () => history.snapshot(0).blocks;
+  for (let step = 1; step < 3000; step++) {
+    history.step();
+    cache.flush();
+    if (step % 500 < 450 && step % 3 === 0) await turn();
+  }
+  const truth = expectedLines(history.snapshot(0).blocks, { model: "toy", blockTokens: 16 });
+  await expect.poll(() => mirror.lines(), POLL).toEqual(truth);
+  expect(truth.some((line) => line.endsWith("010"))).toBe(true);
 });
