@@ -77,6 +77,7 @@ export {
   parseKvSnapshot,
   type SnapshotBlock,
   type StoredBlock,
+  type TokenForm,
   type VllmAllBlocksCleared,
   type VllmBlockRemoved,
   type VllmBlockStored,

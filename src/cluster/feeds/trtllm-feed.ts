@@ -76,16 +76,26 @@ export class TrtllmFeed implements KvFeed {
     const { apiKey, silenceMs, messageBytesMax } = this.#settings;
     const headers: Record<string, string> = { accept: "application/json" };
     if (apiKey !== null) headers.authorization = `Bearer ${apiKey}`;
-    const response = await fetch(`${this.#url}/kv_cache_events`, {
-      method: "POST",
-      headers,
-      redirect: "error",
-      signal: AbortSignal.any([this.#ended.signal, AbortSignal.timeout(silenceMs)]),
-    });
-    if (response.status !== 200) {
-      await response.body?.cancel();
+    // No AbortSignal.any: Node 20 may collect such a signal while it is awaited.
+    const stop = new AbortController();
+    const stopNow = () => stop.abort();
+    this.#ended.signal.addEventListener("abort", stopNow, { once: true });
+    if (this.#ended.signal.aborted) stopNow();
+    const timeout = setTimeout(stopNow, silenceMs);
+    try {
+      const response = await fetch(`${this.#url}/kv_cache_events`, {
+        method: "POST",
+        headers,
+        redirect: "error",
+        signal: stop.signal,
+      });
+      if (response.status === 200) return await bodyText(response, messageBytesMax);
       throw new EngineError("NETWORK", `it answered ${response.status}`);
+    } finally {
+      clearTimeout(timeout);
+      this.#ended.signal.removeEventListener("abort", stopNow);
+      // Also ends a body that is not wanted.
+      stopNow();
     }
-    return await bodyText(response, messageBytesMax);
   }
 }

@@ -21,13 +21,19 @@ export async function* workerStream(
   request: WorkerStreamRequest,
 ): AsyncGenerator<readonly SseMessage[]> {
   const { silenceMs, messageBytesMax } = request.settings;
-  const silent = new AbortController();
-  const timeout = setTimeout(() => silent.abort(), silenceMs);
+  // No AbortSignal.any: Node 20 may collect such a signal while it is awaited.
+  const stop = new AbortController();
+  const stopNow = () => stop.abort();
+  request.signal.addEventListener("abort", stopNow, { once: true });
+  if (request.signal.aborted) stopNow();
+  let isSilent = false;
+  const timeout = setTimeout(() => {
+    isSilent = true;
+    stopNow();
+  }, silenceMs);
   timeout.unref();
-  const left = new AbortController();
-  const signal = AbortSignal.any([request.signal, silent.signal, left.signal]);
   try {
-    const body = await connect(request, signal);
+    const body = await connect(request, stop.signal);
     // Headers have come: the worker is reached.
     yield [];
     const messages = new SseMessages(messageBytesMax);
@@ -39,11 +45,12 @@ export async function* workerStream(
       yield messages.push(decoder.decode(value, { stream: true }));
     }
   } catch (error) {
-    if (!silent.signal.aborted) throw error;
+    if (!isSilent) throw error;
     throw new EngineError("NETWORK", `nothing came for ${silenceMs} ms`, { cause: error });
   } finally {
     clearTimeout(timeout);
-    left.abort();
+    request.signal.removeEventListener("abort", stopNow);
+    stopNow();
   }
 }
 
@@ -54,7 +61,7 @@ async function connect(
   const headers: Record<string, string> = { accept: "text/event-stream" };
   if (settings.apiKey !== null) headers.authorization = `Bearer ${settings.apiKey}`;
   if (afterId !== null) headers["last-event-id"] = afterId;
-  const response = await fetch(`${url}/kv_cache_events/stream`, {
+  const response = await fetch(`${url}/kv_cache_events/stream?tokens=plain`, {
     headers,
     signal,
     redirect: "error",

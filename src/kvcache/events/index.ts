@@ -17,7 +17,7 @@ export type {
   SnapshotBlock,
   StoredBlock,
 } from "./kv-event.ts";
-export { kvEventJson, kvEventsJson, kvSnapshotJson } from "./kv-event-json.ts";
+export { kvEventJson, kvEventsJson, kvSnapshotJson, type TokenForm } from "./kv-event-json.ts";
 export {
   type KvSnapshotPart,
   parseKvEvent,

@@ -95,18 +95,22 @@ function readData(data: Fields): KvEvent | null {
 
 function readStoredBlock(value: unknown): StoredBlock {
   const fields = object(value, "blocks");
+  if (fields.token_ids !== undefined) return readPlainBlock(fields);
   const tokens = list(fields.tokens, "tokens").map((token) => object(token, "tokens"));
   const tokenIds = tokens.map((token) => integer(token.token_id, "token_id"));
   const extraIds = tokens.map((token) => integer(token.token_extra_id ?? 0, "token_extra_id"));
   return readBlock(fields, tokenIds, extraIds.some((id) => id !== 0) ? extraIds : undefined);
 }
 
-function readSnapshotBlock(value: unknown): SnapshotBlock {
-  const fields = object(value, "blocks");
+function readPlainBlock(fields: Fields): StoredBlock {
   const extras = fields.token_extra_ids;
   const extraIds = extras === undefined ? undefined : integers(extras, "token_extra_ids");
-  const block = readBlock(fields, integers(fields.token_ids, "token_ids"), extraIds);
-  return { ...block, parentHash: parentHash(fields), ...groupOf(fields) };
+  return readBlock(fields, integers(fields.token_ids, "token_ids"), extraIds);
+}
+
+function readSnapshotBlock(value: unknown): SnapshotBlock {
+  const fields = object(value, "blocks");
+  return { ...readPlainBlock(fields), parentHash: parentHash(fields), ...groupOf(fields) };
 }
 
 function readBlock(

@@ -22,6 +22,9 @@ export function kvEventsJson(
   return `[${events.map((event) => kvEventJson(event, windowSizes)).join(",")}]`;
 }
 
+/** How tokens are written: each an object, as TensorRT-LLM does, or a list of ids. */
+export type TokenForm = "objects" | "plain";
+
 /**
  * One event. `cleared`, which TensorRT-LLM does not have, is written as a `removed` of all its
  * hashes. Adapters, which TensorRT-LLM does not write either, are in `lora_id` where there is one.
@@ -30,10 +33,12 @@ export function kvEventsJson(
 export function kvEventJson(
   { id, event, group = 0 }: NumberedKvEvent,
   windowSizes: readonly number[],
+  tokens: TokenForm = "objects",
 ): string {
   const layers = windowSizes.length > 1 ? `,"layer_group_id":${group}` : "";
   const windowSize = windowSizes[group] ?? 0;
-  return `{"event_id":${id},"data":${dataJson(event)},"window_size":${windowSize}${layers}}`;
+  const data = dataJson(event, tokens);
+  return `{"event_id":${id},"data":${data},"window_size":${windowSize}${layers}}`;
 }
 
 /**
@@ -50,14 +55,15 @@ export function kvSnapshotJson(snapshot: KvSnapshot, start = 0, end?: number): s
   );
 }
 
-function dataJson(event: KvEvent): string {
+function dataJson(event: KvEvent, tokens: TokenForm): string {
   switch (event.type) {
     case "created": {
       const counts = JSON.stringify(event.blocksPerLevel);
       return `{"type":"created","num_blocks_per_cache_level":${counts}}`;
     }
     case "stored": {
-      const blocks = event.blocks.map(storedBlockJson).join(",");
+      const block = tokens === "plain" ? plainBlockJson : storedBlockJson;
+      const blocks = event.blocks.map(block).join(",");
       return `{"type":"stored","parent_hash":${event.parentHash},"blocks":[${blocks}]}`;
     }
     case "removed":
@@ -83,14 +89,22 @@ function storedBlockJson(block: StoredBlock): string {
   );
 }
 
+/** As in snapshots: a fifth of the bytes. */
+function plainBlockJson(block: StoredBlock): string {
+  return `{"block_hash":${block.hash},${plainTokensJson(block)}${placeJson(block)}}`;
+}
+
 function snapshotBlockJson(block: SnapshotBlock): string {
-  const { extraIds } = block;
-  const extras = extraIds === undefined ? "" : `"token_extra_ids":${JSON.stringify(extraIds)},`;
   return (
     `{"block_hash":${block.hash},"parent_hash":${block.parentHash},` +
-    `"token_ids":${JSON.stringify(block.tokenIds)},${extras}${placeJson(block)}` +
+    `${plainTokensJson(block)}${placeJson(block)}` +
     `${block.group === undefined ? "" : `,"layer_group_id":${block.group}`}}`
   );
+}
+
+function plainTokensJson({ tokenIds, extraIds }: StoredBlock): string {
+  const extras = extraIds === undefined ? "" : `"token_extra_ids":${JSON.stringify(extraIds)},`;
+  return `"token_ids":${JSON.stringify(tokenIds)},${extras}`;
 }
 
 /** The fields of a block that events and snapshots share. */

@@ -6,6 +6,7 @@ import {
   type KvSnapshot,
   kvEventJson,
   kvSnapshotJson,
+  type TokenForm,
 } from "#kvcache";
 import type { EventStream } from "../event-stream.ts";
 import { eventName, type ResumePoint } from "./resume-point.ts";
@@ -23,12 +24,18 @@ export class EventFeed {
   readonly #source: KvEventSource;
   readonly #stream: EventStream;
   readonly #windowSizes: readonly number[];
+  readonly #tokens: TokenForm;
   #reader: KvEventReader | null = null;
 
-  constructor(source: KvEventSource, stream: EventStream, windowSizes: readonly number[]) {
+  constructor(
+    source: KvEventSource,
+    stream: EventStream,
+    form: { readonly windowSizes: readonly number[]; readonly tokens: TokenForm },
+  ) {
     this.#source = source;
     this.#stream = stream;
-    this.#windowSizes = windowSizes;
+    this.#windowSizes = form.windowSizes;
+    this.#tokens = form.tokens;
   }
 
   /** Sends until the client or the model is gone. Starts after `from` if those events remain. */
@@ -67,7 +74,7 @@ export class EventFeed {
           await this.#stream.send(text);
           return this.#startAnew();
         }
-        const data = kvEventJson(item, this.#windowSizes);
+        const data = kvEventJson(item, this.#windowSizes, this.#tokens);
         text += message({ id: this.#name(item.id), data });
       }
       await this.#stream.send(text);

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 import type { ModelInfo } from "#engine";
-import { kvEventsJson } from "#kvcache";
+import { kvEventsJson, type TokenForm } from "#kvcache";
 import type { ServerContext } from "../context.ts";
 import { EventStream } from "../event-stream.ts";
 import { HttpError, httpFailure } from "../http-errors.ts";
@@ -70,13 +70,14 @@ async function follow(
         `current value is ${feeds.size}; try again later or raise kvEventStreamsMax`,
     );
   }
+  const tokens = tokenForm(queryValue(request.query, "tokens"));
   const from = parseResumePoint(lastEventId(request) ?? queryValue(request.query, "after"));
   reply.hijack();
   const stream = new EventStream(reply.raw, {
     headers: reply.getHeaders(),
     keepAliveMs: config.streamKeepAliveMs,
   });
-  const feed = new EventFeed(source, stream, windowSizes(model.info));
+  const feed = new EventFeed(source, stream, { windowSizes: windowSizes(model.info), tokens });
   reply.raw.once("close", () => feed.leave());
   feeds.add(feed);
   try {
@@ -90,6 +91,17 @@ async function follow(
     stream.close();
   }
   return reply;
+}
+
+/** `tokens=plain`: lists of ids, for readers of our own. */
+function tokenForm(given: string | undefined): TokenForm {
+  if (given === undefined || given === "objects" || given === "plain") return given ?? "objects";
+  throw new HttpError(
+    400,
+    "invalid_argument",
+    "Cannot stream KV events: tokens must be objects or plain, " +
+      `current value is ${given.slice(0, 80)}`,
+  );
 }
 
 /** By group of layers. TensorRT-LLM's readers follow only the largest window. */

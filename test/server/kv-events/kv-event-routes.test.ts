@@ -142,6 +142,23 @@ test.each([
   expect(ids(await drain(toy))).toEqual([0, 1, 2, 3]);
 });
 
+test("tokens=plain gives ids as a list, of which a reader makes the same event", async () => {
+  const toy = await serveToy();
+  const { cache } = toy.model;
+  const extra = storedBlock(2n, { extraIds: [0, 0, 0, 7] });
+  const event = { type: "stored", parentHash: null, blocks: [storedBlock(1n), extra] } as const;
+  cache.emit(event);
+  const [plain, objects] = [
+    await follow(toy, "?after=0&tokens=plain"),
+    await follow(toy, "?after=0"),
+  ];
+  const message = await plain.next();
+  expect(message?.data).toContain('"token_ids":[1,2,3,4],"cache_level"');
+  expect(parseKvEvent(message?.data ?? "")).toEqual({ id: 1, event });
+  expect(await nextEvent(objects)).toEqual({ id: 1, event });
+  expect((await toy.get("/kv_cache_events/stream?tokens=odd")).status).toBe(400);
+});
+
 test("after=-1 replays from the first event", async () => {
   const toy = await serveToy();
   const reader = await follow(toy, "?after=-1");
