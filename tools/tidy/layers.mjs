@@ -94,7 +94,7 @@ export const ROOMS = {
  */
 export const ROOM_LAYERS = {
   "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
-  "engine/mock": ["base", "kvcache", "sampling", "scheduler"],
+  "engine/mock": ["base", "kvcache", "sampling"],
   "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],
