@@ -22,8 +22,6 @@ export function contentProblems(path: string, request: Fields | null, value: Fie
       return generationProblems(path, asked, value);
     case "/v1/embeddings":
       return { texts: null, problems: embeddingProblems(asked, value) };
-    case "/v1/chat/completions/render":
-      return { texts: null, problems: Array.isArray(value.token_ids) ? [] : ["no token ids"] };
     case "/tokenize":
       return { texts: null, problems: tokenizeProblems(value) };
     case "/v1/completions/render":
