@@ -21,6 +21,7 @@
  *   fleet-caches.ts       the index, fed by the workers; hit-watch.ts: what it knew
  *   models-route.ts, operations.ts, explain.ts, kv-events-route.ts, fleet-metrics.ts,
  *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
+ *   shared-loads.ts       load that several routers see
  *   parts.ts              makes and joins all that; secrets.ts
  *
  * Invariant: a request that was begun is ended in its worker's books, whichever way it ends.

@@ -1,10 +1,10 @@
 /** Makes the parts of a router and joins them. */
-import { randomInt } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Counter, Registry } from "prom-client";
 import { systemClock } from "#base";
 import { HitCeiling } from "#cluster/index";
-import { LoadWatch, openMembership } from "#cluster/membership";
+import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
 import type { Membership, WorkerInfo } from "#cluster/protocol";
 import { Dispatcher, IndexedPrefixes, seededRng } from "#cluster/routing";
 import { ownVersion } from "#server";
@@ -19,6 +19,7 @@ import type { Relay } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
 import { RemoteTokens } from "./remote-tokens.ts";
 import type { RouterSecrets } from "./secrets.ts";
+import { SharedLoads } from "./shared-loads.ts";
 import { watchStatus } from "./status-watch.ts";
 import { Sweep } from "./sweep.ts";
 import { WorkerLinks } from "./worker-links.ts";
@@ -70,6 +71,8 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     secret: keys.secret,
     onLoad: (info, load) => dispatcher.books.report(info.id, load, info.kv?.blocks[0] ?? 0),
   });
+  const books = booksOf(config, warn);
+  const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
   const prompts = promptsOf(membership, links, codecs);
   const sweep = new Sweep(shortestOf(config));
   const metrics = new RelayMetrics(registry);
@@ -78,7 +81,18 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits },
     relays,
     ...{ registry, texts, version: ownVersion(), state: { draining: false }, log: () => app.log },
-    tools: { dispatcher, links, sweep, metrics, limits: config, showWorker, codecs, hits, say },
+    tools: {
+      dispatcher,
+      links,
+      sweep,
+      metrics,
+      limits: config,
+      showWorker,
+      codecs,
+      hits,
+      shared,
+      say,
+    },
   };
   const stopWatching = watchStatus(context, warn);
   const close = async () => {
@@ -86,7 +100,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     sweep.close();
     loads.close();
     dispatcher.close();
-    await Promise.all([membership.close(), caches.close()]);
+    await Promise.all([membership.close(), caches.close(), books?.close()]);
     await Promise.all([links.close(), codecs.close()]);
   };
   return { app, context, close };
@@ -120,6 +134,20 @@ function linksOf(membership: Membership, parts: LinkParts): WorkerLinks {
       for (const relay of relays) if (relay.workerId === workerId) relay.workerGone(reason);
     },
     onLeft: (workerId) => codecs.left(workerId),
+  });
+}
+
+/** Null: no Redis, so this router is alone. */
+function booksOf({ redis }: RouterConfig, warn: (message: string) => void): RedisBooks | null {
+  if (redis === null) return null;
+  return new RedisBooks({ link: new RedisLink({ url: redis, warn }), router: randomUUID() });
+}
+
+function sharedLoads(books: RedisBooks, membership: Membership, dispatcher: Dispatcher) {
+  return new SharedLoads({
+    books,
+    members: () => membership.workers.values(),
+    onLoad: (id, load) => dispatcher.books.shared(id, load),
   });
 }
 

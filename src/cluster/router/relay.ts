@@ -11,6 +11,7 @@ import { MarkerReader } from "./marker-reader.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { TokenOrigin } from "./prompt-reader.ts";
 import type { RelayMetrics } from "./relay-metrics.ts";
+import type { SharedLoads, SharedPart } from "./shared-loads.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
 import type { Sweep, Watched } from "./sweep.ts";
 import { answerText, markedBody } from "./worker-body.ts";
@@ -30,6 +31,8 @@ export interface RelayTools {
   };
   readonly codecs: Pick<ModelCodecs, "agrees">;
   readonly hits: HitWatch;
+  /** Null: this router is alone. */
+  readonly shared: SharedLoads | null;
   readonly showWorker: boolean;
   /** One line for operators. */
   readonly say: (message: string, fields?: object) => void;
@@ -65,7 +68,11 @@ export interface RelayNotes {
 }
 
 /** A worker that gets the request. */
-type Place = Routed & { readonly link: WorkerLink; readonly endWatch: EndWatch };
+type Place = Routed & {
+  readonly link: WorkerLink;
+  readonly endWatch: EndWatch;
+  readonly shared: SharedPart | null;
+};
 
 /** What the client is told where no worker is left. */
 interface LastFailure {
@@ -146,8 +153,9 @@ export class Relay implements Watched {
       }
       const link = links.find(found.worker.id);
       if (link !== null && this.#mayContinue(link)) {
-        const { origin } = this.#order;
-        return { ...found, link, endWatch: this.#tools.hits.routed(query, found, origin) };
+        const { hits, shared } = this.#tools;
+        const endWatch = hits.routed(query, found, this.#order.origin);
+        return { ...found, link, endWatch, shared: shared?.routed(found) ?? null };
       }
       found.reservation.end("failed");
       this.#excluded.add(found.worker.id);
@@ -171,6 +179,7 @@ export class Relay implements Watched {
     const outcome = this.#cancelled ? CANCELLED : await this.#attempt.run();
     this.#attempt = null;
     reservation.end(endOf(outcome));
+    routed.shared?.end();
     this.#tools.dispatcher.traffic.ended(reservation.outputTokens);
     routed.endWatch(this.#usageOf(outcome));
     return this.#judge(outcome, link);
@@ -300,7 +309,7 @@ export class Relay implements Watched {
     return isMarkable(info) && this.#marked !== null ? this.#marked : new LineReader();
   }
 
-  #attemptAt({ link, reservation }: Place, reader: StreamReader | null): Attempt {
+  #attemptAt({ link, reservation, shared }: Place, reader: StreamReader | null): Attempt {
     const { request, response, headers } = this.#order;
     const { limits, sweep, metrics, showWorker } = this.#tools;
     const { id } = link.info;
@@ -323,6 +332,7 @@ export class Relay implements Watched {
         isFirst = false;
         this.notes.outputTokens += count;
         reservation.tokens(count);
+        shared?.tokens();
       },
     });
   }
