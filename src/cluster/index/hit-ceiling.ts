@@ -23,7 +23,10 @@ export interface HitCeilingOptions {
   readonly blocksMax?: number;
 }
 
-/** What became of one request. */
+/** What is known of each leading block of a prompt that a cache without end would have. */
+export type SeenBefore = Uint8Array;
+
+/** What became of one request. Requests that fail are not recorded. */
 export interface RoutedRequest {
   readonly prompt: PromptBlocks;
   readonly promptTokens: number;
@@ -31,12 +34,10 @@ export interface RoutedRequest {
   readonly matches: readonly PrefixMatch[];
   /** What it said of the worker that got the request; null: that it has nothing. */
   readonly chosen: PrefixMatch | null;
-  /** Whether that worker announces its blocks. */
-  readonly announces: boolean;
   /** As the worker reported; null: it does not say, and the index is believed. */
   readonly cachedTokens: number | null;
-  /** What `expect` said when the request was routed. Default: what is known now. */
-  readonly idealBlocks?: number;
+  /** What `expect` said when the request was routed. */
+  readonly before: SeenBefore;
 }
 
 /** Tokens of prompts that a cache without end would have had, and the fleet had not. */
@@ -74,7 +75,7 @@ interface Reach {
   readonly cached: number;
   readonly promised: number;
   readonly anywhere: number;
-  readonly ideal: number;
+  readonly before: SeenBefore;
 }
 
 export class HitCeiling {
@@ -99,20 +100,23 @@ export class HitCeiling {
   }
 
   /**
-   * A request is routed: leading blocks that a cache without end would have by now. It comes before
-   * the request's own blocks are announced, which would look as if they had been there.
+   * A request is routed: the leading blocks that a cache without end would have by now. To be asked
+   * once a request, and before its own blocks are announced: later they would look as if they had
+   * been there.
    */
-  expect(prompt: PromptBlocks, announces: boolean): number {
-    const ideal = this.#seenBlocks(prompt.keys);
-    this.#seeAll(prompt.keys, announces ? EXPECTED : 0);
-    return ideal;
+  expect({ keys }: PromptBlocks, announces: boolean): SeenBefore {
+    const before = new Uint8Array(this.#seenBlocks(keys));
+    for (let block = 0; block < before.length; block++) before[block] = this.#flagsOf(keys, block);
+    const flag = announces ? EXPECTED : 0;
+    for (let at = 0; at < keys.length; at += 2) this.#see(keys[at]!, keys[at + 1]!, flag);
+    return before;
   }
 
-  /** A request that was answered. Of requests at once, the order is that of these calls. */
+  /** A request was answered. */
   record(request: RoutedRequest): void {
-    const { prompt, promptTokens, matches, chosen, cachedTokens } = request;
+    const { prompt, promptTokens, matches, chosen, before, cachedTokens } = request;
     const { blockTokens } = prompt.scope;
-    const ideal = request.idealBlocks ?? this.#seenBlocks(prompt.keys);
+    const ideal = before.length;
     const promised = Math.min(ideal, chosen?.levels[2] ?? 0);
     const best = matches.reduce((most, { levels }) => Math.max(most, levels[2]), 0);
     const hitTokens = cachedTokens ?? (chosen?.levels[2] ?? 0) * blockTokens;
@@ -123,8 +127,7 @@ export class HitCeiling {
     this.#hitTokens += hitTokens;
     this.#ceilingTokens += ideal * blockTokens;
     this.#beyondTokens += hitTokens - cached * blockTokens;
-    this.#lose({ cached, promised, anywhere, ideal }, prompt);
-    this.#seeAll(prompt.keys, request.announces ? EXPECTED : 0);
+    this.#lose({ cached, promised, anywhere, before }, blockTokens);
   }
 
   stats(): CeilingStats {
@@ -147,13 +150,12 @@ export class HitCeiling {
     return blocks;
   }
 
-  #lose({ cached, promised, anywhere, ideal }: Reach, { keys, scope }: PromptBlocks): void {
-    const { blockTokens } = scope;
+  #lose({ cached, promised, anywhere, before }: Reach, blockTokens: number): void {
     this.#lost.stale += Math.max(0, promised - cached) * blockTokens;
     const had = Math.max(cached, promised);
     this.#lost.routedAway += Math.max(0, anywhere - had) * blockTokens;
-    for (let block = Math.max(had, anywhere); block < ideal; block++) {
-      const flags = this.#flagsOf(keys, block);
+    for (let block = Math.max(had, anywhere); block < before.length; block++) {
+      const flags = before[block]!;
       if (flags & ANNOUNCED) this.#lost.evicted += blockTokens;
       else if (flags & EXPECTED) this.#lost.keyDiffers += blockTokens;
       else this.#lost.neverAnnounced += blockTokens;
@@ -165,10 +167,6 @@ export class HitCeiling {
     const high = keys[block * 2 + 1]!;
     const flags = this.#young.flagsOf(low, high);
     return flags >= 0 ? flags : this.#old.flagsOf(low, high);
-  }
-
-  #seeAll(keys: Uint32Array, flag: number): void {
-    for (let at = 0; at < keys.length; at += 2) this.#see(keys[at]!, keys[at + 1]!, flag);
   }
 
   #see(low: number, high: number, flag: number): void {

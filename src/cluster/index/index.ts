@@ -31,6 +31,7 @@ export {
   type HitCeilingOptions,
   type LostTokens,
   type RoutedRequest,
+  type SeenBefore,
 } from "./hit-ceiling.ts";
 export { KvIndex, type KvIndexOptions, type KvIndexStats } from "./kv-index.ts";
 export { ShardedKvIndex, type ShardedKvIndexOptions } from "./sharded-kv-index.ts";

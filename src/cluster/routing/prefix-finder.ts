@@ -35,16 +35,18 @@ export interface ServedPrompt {
   readonly matches: readonly PrefixMatch[];
   /** Of the one that got it; null: it had nothing. */
   readonly chosen: PrefixMatch | null;
-  readonly announces: boolean;
   readonly cachedTokens: number | null;
   /** What `expect` said. */
-  readonly idealBlocks: number;
+  readonly before: Uint8Array;
 }
 
 /** Compares hits with what they could have been. */
 export interface HitLedger {
-  /** A request is routed: leading blocks that a cache without end would have. */
-  expect(prompt: PromptBlocks, announces: boolean): number;
+  /**
+   * A request is routed, once: what is known of the leading blocks that a cache without end would
+   * have.
+   */
+  expect(prompt: PromptBlocks, announces: boolean): Uint8Array;
   record(served: ServedPrompt): void;
 }
 
@@ -103,7 +105,8 @@ export class IndexedPrefixes implements PrefixFinder {
     const place = this.#placeOf(worker);
     const answer = place === null ? null : this.#answersOf(query).of(place);
     if (place === null || answer === null) return NOT_INDEXED;
-    answer.idealBlocks = this.#ledger?.expect(answer.prompt, place.announces) ?? 0;
+    // Tried elsewhere, a prompt is not one that was seen before.
+    answer.before ??= this.#ledger?.expect(answer.prompt, place.announces) ?? null;
     place.routed?.(answer.prompt);
     return this.inFlight.add(worker.id, answer.prompt.keys);
   }
@@ -118,6 +121,7 @@ export class IndexedPrefixes implements PrefixFinder {
     const place = this.#placeOf(worker);
     const answer = place === null ? null : this.#answersOf(query).of(place);
     if (place === null || answer === null || query.tokens === null) return;
+    if (answer.before === null) return;
     // A policy that does not ask the index is measured by it all the same.
     const known = answer.seen.size > 0 ? answer.seen : answer.matches;
     this.#ledger?.record({
@@ -125,9 +129,8 @@ export class IndexedPrefixes implements PrefixFinder {
       promptTokens: query.tokens.length,
       matches: [...known.values()],
       chosen: known.get(place.number) ?? null,
-      announces: place.announces,
       cachedTokens,
-      idealBlocks: answer.idealBlocks,
+      before: answer.before,
     });
   }
 
@@ -146,7 +149,8 @@ export interface PrefixAnswer {
   readonly matches: ReadonlyMap<WorkerNumber, PrefixMatch>;
   /** The same with what was on its way. */
   readonly seen: Map<WorkerNumber, PrefixMatch>;
-  idealBlocks: number;
+  /** What the ledger said when it was routed first; null: it was not. */
+  before: Uint8Array | null;
 }
 
 /** The answers to one prompt, each asked for once. */
@@ -170,7 +174,8 @@ class PrefixAnswers {
     const scope: KvScope = { model, blockTokens, salt, lora, group: 0 };
     const prompt = lookup.blocksOf(scope, tokens);
     const matches = new Map(lookup.find(prompt).map((match) => [match.worker, match]));
-    const answer = { prompt, matches, seen: new Map<WorkerNumber, PrefixMatch>(), idealBlocks: 0 };
+    const seen = new Map<WorkerNumber, PrefixMatch>();
+    const answer: PrefixAnswer = { prompt, matches, seen, before: null };
     answers.set(name, answer);
     return answer;
   }
