@@ -1,6 +1,6 @@
 /** The blocks of all workers: a feed for each worker that announces its cache, into one index. */
 import type { Clock } from "#base";
-import { feedFor, workerScope } from "#cluster/feeds";
+import { feedFor, type RedisStreams, workerScope } from "#cluster/feeds";
 import { FleetIndex, type FleetIndexStats } from "#cluster/index";
 import type { KvFeed, Member, Membership, WorkerInfo, WorkerNumber } from "#cluster/protocol";
 import type { IndexPlace } from "#cluster/routing";
@@ -15,6 +15,8 @@ export interface FleetCachesOptions {
   readonly bytesMax: number;
   /** How long a worker that announces nothing is thought to have a prompt. */
   readonly ttlMs: number;
+  /** Where workers of our own keep their events in Redis; null: they are read over HTTP. */
+  readonly streams: RedisStreams | null;
   /** Whether prompts for the worker are looked up by their tokens; else by pieces of text. */
   readonly readsTokens: (info: WorkerInfo) => boolean;
   /** Sent to workers whose events are followed. */
@@ -108,8 +110,8 @@ export class FleetCaches {
   }
 
   #join({ info }: Member): void {
-    const { say, apiKeyOf } = this.#options;
-    const feed = feedFor(info, { apiKey: apiKeyOf(info) });
+    const { say, apiKeyOf, streams } = this.#options;
+    const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams });
     const number = this.index.join({ announces: feed !== null });
     const cache: Cache = { number, feed, changes: 0, resets: 0 };
     this.#caches.set(info.id, cache);

@@ -3,6 +3,7 @@ import { randomInt, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Counter, Registry } from "prom-client";
 import { systemClock } from "#base";
+import { RedisStreams } from "#cluster/feeds";
 import { HitCeiling } from "#cluster/index";
 import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
 import type { Membership, WorkerInfo } from "#cluster/protocol";
@@ -15,7 +16,7 @@ import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
 import { ModelCodecs } from "./model-codecs.ts";
 import { isTokenizing, PromptReader, readsTokens } from "./prompt-reader.ts";
-import type { Relay } from "./relay.ts";
+import type { Relay, RelayTools } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
 import { RemoteTokens } from "./remote-tokens.ts";
 import type { RouterSecrets } from "./secrets.ts";
@@ -36,13 +37,7 @@ export interface RouterParts {
 export function createParts(config: RouterConfig, secrets: RouterSecrets): RouterParts {
   const registry = new Registry();
   const texts = new WeakMap<FastifyRequest, string>();
-  const requests = new Counter({
-    name: "perigee_router_http_requests_total",
-    help: "Requests of clients, by route and status.",
-    labelNames: ["route", "status"],
-    registers: [registry],
-  });
-  const app = createRouterApp({ config, texts, requests });
+  const app = createRouterApp({ config, texts, requests: requestCounter(registry) });
   const say = (message: string, fields: object = {}) => app.log.info(fields, message);
   const warn = (message: string) => app.log.warn(message);
   const keys = keysOf(secrets);
@@ -50,13 +45,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const relays = new Set<Relay>();
   const codecs = new ModelCodecs({ models: config.model, say });
   const links = linksOf(membership, { config, secrets, relays, codecs, say });
-  const ceiling = new HitCeiling();
-  const caches = new FleetCaches(membership, {
-    ...{ clock: systemClock, say: warn, onStored: (stored) => ceiling.stored(stored) },
-    ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs },
-    readsTokens: (info) => readsTokens(info, codecs),
-    apiKeyOf: (info) => keyFor(info, secrets),
-  });
+  const { caches, ceiling, streams } = cachesOf(membership, { config, secrets, codecs, warn });
   const prefixes = new IndexedPrefixes({
     placeOf: (info) => caches.placeOf(info),
     ...{ clock: systemClock, ledger: ceiling },
@@ -75,35 +64,51 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
   const prompts = promptsOf(membership, links, codecs);
   const sweep = new Sweep(shortestOf(config));
-  const metrics = new RelayMetrics(registry);
-  const { showWorker } = config;
+  const tools: RelayTools = {
+    ...{ dispatcher, links, sweep, codecs, hits, shared, say, limits: config },
+    ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker },
+  };
   const context: RouterContext = {
-    ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits },
-    relays,
-    ...{ registry, texts, version: ownVersion(), state: { draining: false }, log: () => app.log },
-    tools: {
-      dispatcher,
-      links,
-      sweep,
-      metrics,
-      limits: config,
-      showWorker,
-      codecs,
-      hits,
-      shared,
-      say,
-    },
+    ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits, relays },
+    ...{ registry, texts, tools, version: ownVersion(), state: { draining: false } },
+    log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);
   const close = async () => {
     stopWatching();
-    sweep.close();
-    loads.close();
-    dispatcher.close();
+    for (const part of [sweep, loads, dispatcher]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close()]);
-    await Promise.all([links.close(), codecs.close()]);
+    await Promise.all([links.close(), codecs.close(), streams?.close()]);
   };
   return { app, context, close };
+}
+
+function requestCounter(registry: Registry): Counter<"route" | "status"> {
+  return new Counter({
+    name: "perigee_router_http_requests_total",
+    help: "Requests of clients, by route and status.",
+    labelNames: ["route", "status"],
+    registers: [registry],
+  });
+}
+
+interface CacheParts {
+  readonly config: RouterConfig;
+  readonly secrets: RouterSecrets;
+  readonly codecs: ModelCodecs;
+  readonly warn: (message: string) => void;
+}
+
+function cachesOf(membership: Membership, { config, secrets, codecs, warn }: CacheParts) {
+  const ceiling = new HitCeiling();
+  const streams = config.redis === null ? null : new RedisStreams(config.redis, warn);
+  const caches = new FleetCaches(membership, {
+    ...{ clock: systemClock, say: warn, onStored: (stored) => ceiling.stored(stored) },
+    ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs, streams },
+    readsTokens: (info) => readsTokens(info, codecs),
+    apiKeyOf: (info) => keyFor(info, secrets),
+  });
+  return { caches, ceiling, streams };
 }
 
 function keysOf({ clusterSecret, workerApiKey }: RouterSecrets) {

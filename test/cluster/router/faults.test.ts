@@ -60,10 +60,10 @@ describe("answers that are no failure of the worker", () => {
 describe("deadlines", () => {
   test("[CL85] a worker that says nothing is left for another one, or gives 504", async () => {
     const silent = await strangeWorker(() => {});
-    const short = { firstTokenTimeoutMs: 100, answerTimeoutMs: 100, policy: "random" } as const;
+    const short = { firstTokenTimeoutMs: 1500, answerTimeoutMs: 1500, policy: "random" } as const;
     const toy = await serveToy();
     const { post } = clientsOf(await routeTo([silent, toy.server.url], short));
-    for (const body of [chat, streamed, chat, streamed, chat, streamed]) {
+    for (const body of [chat, streamed, chat, streamed]) {
       expect((await post("/v1/chat/completions", body)).status).toBe(200);
     }
     const router = await routeTo([silent], short);

@@ -113,13 +113,13 @@ describe.skipIf(NO_REDIS !== null)("two routers", () => {
   test("[CL94] each sees what the other has handed out, and goes on alone without Redis", async () => {
     const redis = await TestRedis.start();
     try {
-      const slow = { msPerToken: 20, reply: () => "z".repeat(400) };
+      const slow = { msPerToken: 50, reply: () => "z".repeat(400) };
       const workers = await Promise.all([serveToy(slow), serveToy(slow)]);
       const urls = workers.map(({ server }) => server.url);
       const options = { redis: redis.url, policy: "least-loaded" } as const;
       const [one, two] = await Promise.all([routeTo(urls, options), routeTo(urls, options)]);
       const stop = new AbortController();
-      const body = { prompt: "hello", stream: true };
+      const body = { prompt: "hello", stream: true, max_tokens: 400 };
       const send = (router: typeof one) =>
         clientsOf(router).post("/v1/completions", body, { signal: stop.signal });
       for (let turn = 0; turn < 6; turn++) {
