@@ -28,7 +28,9 @@ describe.each(["worker", "route"])("flags of perigee %s", (command) => {
   // A command line is a list in which the command's name comes first, or words behind it.
   const lines = files.flatMap((file) => {
     const text = readFileSync(file, "utf8");
-    const begins = [...text.matchAll(new RegExp(`(perigee |\\[\\s*"|- )${command}(?!\\.)\\b`, "g"))];
+    const begins = [
+      ...text.matchAll(new RegExp(`(perigee |\\[\\s*"|- )${command}(?!\\.)\\b`, "g")),
+    ];
     return begins.map(({ index }) => ({ file, text: text.slice(index).split(/\n\n|\n +env:/)[0] }));
   });
 
