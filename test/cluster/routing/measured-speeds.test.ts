@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { FleetSpeeds, seededRng } from "#cluster";
+
+const pairsOf = (tokens: number) => (tokens * (tokens + 1)) / 2;
+const LOAD = { heldBlocks: 0, blockTokens: 16, undisturbed: true };
+
+/** Prompts of a worker that takes 8 ms, 0.02 ms a token and 1e-6 ms a pair, with noise. */
+function serve(
+  speeds: FleetSpeeds,
+  id: string,
+  options: { seed: number; factor?: number; noise?: number; count?: number },
+): void {
+  const { seed, factor = 1, noise = 0.2, count = 300 } = options;
+  const rng = seededRng(seed);
+  for (let turn = 0; turn < count; turn++) {
+    const tokens = Math.ceil(20 * 2 ** (rng.next() * 11));
+    const pairs = pairsOf(tokens);
+    const ms = (8 + 0.02 * tokens + 1e-6 * pairs) * factor;
+    speeds.prefilled(id, { tokens, pairs }, ms * (1 + noise * (2 * rng.next() - 1)));
+  }
+}
+
+describe("prompts", () => {
+  test.for([1, 2, 3])("[CL68] the time of tokens and of pairs is told apart (seed %i)", (seed) => {
+    const speeds = new FleetSpeeds();
+    speeds.joined("a", "m");
+    serve(speeds, "a", { seed });
+    const { prefillMsPerToken, prefillMsPerPair = 0 } = speeds.speedsOf("a");
+    expect(prefillMsPerToken).toBeGreaterThan(0.014);
+    expect(prefillMsPerToken).toBeLessThan(0.026);
+    expect(prefillMsPerPair).toBeGreaterThan(0.3e-6);
+    expect(prefillMsPerPair).toBeLessThan(1.7e-6);
+  });
+
+  test("[CL68] a pause of a minute moves the estimate little", () => {
+    const speeds = new FleetSpeeds();
+    serve(speeds, "a", { seed: 1 });
+    const before = speeds.speedsOf("a").prefillMsPerToken;
+    speeds.prefilled("a", { tokens: 1000, pairs: pairsOf(1000) }, 60_000);
+    speeds.prefilled("a", { tokens: 1000, pairs: pairsOf(1000) }, Number.NaN);
+    serve(speeds, "a", { seed: 2, count: 20 });
+    const after = speeds.speedsOf("a").prefillMsPerToken;
+    expect(Math.abs(after / before - 1)).toBeLessThan(0.5);
+  });
+
+  test("[CL68] equal workers have exactly equal speeds, whatever the noise; others their own", () => {
+    const speeds = new FleetSpeeds();
+    for (const id of ["a", "b", "c", "d", "slow"]) speeds.joined(id, "m");
+    for (let round = 0; round < 6; round++) {
+      for (const [at, id] of ["a", "b", "c", "d"].entries()) {
+        serve(speeds, id, { seed: 10 * round + at, noise: 0.05, count: 50 });
+      }
+      serve(speeds, "slow", { seed: 100 + round, factor: 3, noise: 0.05, count: 10 });
+    }
+    const ms = (id: string) => speeds.speedsOf(id).prefillMsPerToken;
+    expect(ms("a")).toBe(ms("b"));
+    expect(ms("slow") / ms("a")).toBeGreaterThan(2);
+    expect(ms("unknown")).toBeGreaterThan(0);
+  });
+
+  test("[CL68] a worker's own measurement goes before what is seen from outside", () => {
+    const speeds = new FleetSpeeds();
+    serve(speeds, "a", { seed: 1 });
+    const own = { prefillMsPerToken: 1, decodeMs: () => 3, loadMsPerToken: [0.1, 0.2] as const };
+    speeds.told("a", own);
+    expect(speeds.speedsOf("a").prefillMsPerToken).toBe(1);
+    expect(speeds.speedsOf("a").decodeMs(1, 1)).toBe(3);
+    speeds.told("a", null);
+    expect(speeds.speedsOf("a").prefillMsPerToken).toBeLessThan(0.1);
+  });
+});
+
+test("[CL68] the time of a step is told by requests and context", () => {
+  const speeds = new FleetSpeeds();
+  const rng = seededRng(5);
+  for (let turn = 0; turn < 400; turn++) {
+    const requests = 1 + Math.floor(rng.next() * 60);
+    const heldBlocks = Math.floor(rng.next() * 20_000);
+    const stepMs = 5 + 0.05 * requests + 0.00004 * heldBlocks * 16;
+    const ms = 16 * stepMs * (0.9 + 0.2 * rng.next());
+    speeds.decoded("a", ms, 16, { ...LOAD, requests, heldBlocks });
+    speeds.decoded("a", 90 * ms, 16, { ...LOAD, requests, heldBlocks, undisturbed: false });
+  }
+  const { decodeMs } = speeds.speedsOf("a");
+  expect(decodeMs(1, 0)).toBeGreaterThan(4);
+  expect(decodeMs(1, 0)).toBeLessThan(6.5);
+  expect(decodeMs(40, 200_000) / (5 + 2 + 8)).toBeGreaterThan(0.85);
+  expect(decodeMs(40, 200_000) / (5 + 2 + 8)).toBeLessThan(1.15);
+});
