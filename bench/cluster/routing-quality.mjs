@@ -38,16 +38,17 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const model = costPreset("h200-8b");
 const TRACE_BLOCK = 512;
 const BLOCK = 64;
+const AGENT_TASKS = 12;
 /** All blocks of the trace are some 183,000. */
 const ALL_BLOCKS = 24_000;
 const POOL_BLOCKS = Math.floor(model.poolTokens[0] / TRACE_BLOCK);
-const SPEEDS = { 8: [0.5, 1, 1.5, 2, 3], 16: [1, 2, 3, 4, 6] };
+const SPEEDS = { 8: [1, 2, 3], 16: [2] };
 const SHARED = {
   outputTokens: 250,
   rates: [5, 10, 15].map((perSecond) => ({ perSecond, seconds: 40 })),
 };
 /** Of the working set of shared prompts, by all workers together. */
-const CAPACITIES = [0.25, 0.5, 0.75, 1, 1.5];
+const CAPACITIES = [0.25, 0.5, 1];
 
 /** Each load of a kind: what is the same for all policies and seeds. */
 function loadsOf(kind) {
@@ -56,10 +57,10 @@ function loadsOf(kind) {
       list.map((speedUp) => ({ kind, workers: Number(workers), speedUp, blocks })),
     );
   if (kind === "trace") return traces(kind, ALL_BLOCKS, SPEEDS);
-  if (kind === "pool") return traces(kind, POOL_BLOCKS, { 8: [0.5, 1, 2], 16: [1, 2, 4] });
-  if (kind === "unshared") return traces(kind, POOL_BLOCKS, { 8: [0.5, 1, 2] });
+  if (kind === "pool") return traces(kind, POOL_BLOCKS, { 8: [1] });
+  if (kind === "unshared") return traces(kind, POOL_BLOCKS, { 8: [1] });
   if (kind === "agents") {
-    return [8, 16].map((workers) => ({
+    return [8].map((workers) => ({
       kind,
       workers,
       speedUp: 1,
@@ -92,7 +93,7 @@ const unshared = ({ name, requests }) => ({
 
 let trace = null;
 async function trafficOf({ kind, seed }, { tracePath, minutes }) {
-  if (kind === "agents") return agents({ seed });
+  if (kind === "agents") return agents({ seed, tasks: AGENT_TASKS });
   if (kind === "shared") return sharedPrompts({ ...SHARED, seed });
   trace ??= await readTrace(tracePath, TRACE_BLOCK);
   const traffic = traceRequests(trace, { name: kind, seed, untilMs: minutes * 60_000 });
@@ -187,6 +188,15 @@ function verdictOf(rows, ideal) {
   };
 }
 
+function lineOf(row) {
+  const times = [row.ttftP50, row.ttftP90, row.ttftP99].map((ms) => Math.round(ms)).join(" / ");
+  return [
+    `  ${row.policy.padEnd(13)} hits ${row.hitRate.toFixed(3)}  ttft ${times}`,
+    `tbt p90 ${row.tbtP90.toFixed(1)}  total ${Math.round(row.totalMean)}`,
+    `imbalance ${row.imbalance.toFixed(2)}  busy ${row.busy.toFixed(2)}`,
+  ].join("  ");
+}
+
 async function main() {
   const { values: flags } = readFlags({
     options: {
@@ -241,23 +251,7 @@ async function main() {
   process.stderr.write("\n");
   for (const { policies, verdict, ...load } of report.loads) {
     console.log(JSON.stringify({ ...load, ...verdict }));
-    for (const {
-      policy,
-      hitRate,
-      ttftP50,
-      ttftP90,
-      ttftP99,
-      tbtP90,
-      totalMean,
-      imbalance,
-      busy,
-    } of policies) {
-      const times = [ttftP50, ttftP90, ttftP99].map((ms) => Math.round(ms)).join(" / ");
-      console.log(
-        `  ${policy.padEnd(13)} hits ${hitRate.toFixed(3)}  ttft ${times}  tbt p90 ${tbtP90.toFixed(1)}` +
-          `  total ${Math.round(totalMean)}  imbalance ${imbalance.toFixed(2)}  busy ${busy.toFixed(2)}`,
-      );
-    }
+    for (const row of policies) console.log(lineOf(row));
   }
   mkdirSync(dirname(flags.out), { recursive: true });
   writeFileSync(flags.out, `${JSON.stringify(report, null, 1)}\n`);

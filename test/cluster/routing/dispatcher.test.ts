@@ -172,7 +172,7 @@ test("[CL69] hits are compared with what was known when the request was routed",
   const second = routed(dispatcher, requestOf(1));
   first.served(0);
   second.served(1000);
-  expect(served.map(({ idealBlocks }) => idealBlocks)).toEqual([0, 100]);
+  expect(served.map(({ before }) => before.length)).toEqual([0, 100]);
   expect(ceiling.stats()).toMatchObject({ requests: 2, hitTokens: 1000, ceilingTokens: 1600 });
   expect(ceiling.stats().lost.stale).toBe(38 * 16);
 });
