@@ -11,6 +11,12 @@ export function watchStatus(context: RouterContext, warn: (message: string) => v
     const now = countsOf(context);
     for (const problem of problemsOf(before, now)) warn(problem);
     before = now;
+    const leaked = context.dispatcher.books.expire();
+    if (leaked > 0) {
+      warn(
+        `${leaked} requests were still booked long after they must have ended: a bug, please report`,
+      );
+    }
   }, context.config.statusIntervalMs);
   timer.unref();
   return () => clearInterval(timer);

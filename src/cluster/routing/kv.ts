@@ -25,11 +25,10 @@ export class Kv implements RoutingPolicy {
     const requests = candidates.reduce((sum, { books }) => sum + books.requests, 0);
     const outlook = { ...this.#outlook(), requestsPerWorker: requests / candidates.length };
     const costs = candidates.map((candidate) => kvCost(request, candidate, outlook));
-    const { chosen, tied } = chooseLeast(
-      costs.map(({ cost }) => cost),
-      candidates,
-      this.#rng,
-    );
+    // What every choice takes says nothing about them: long outputs would make all of them equal.
+    const common = Math.min(...costs.map(({ terms }) => terms.decode));
+    const differing = costs.map(({ cost }) => cost - common);
+    const { chosen, tied } = chooseLeast(differing, candidates, this.#rng);
     return {
       chosen,
       costs: candidates.map(({ info }, at) => rowOf(info.id, costs[at])),
