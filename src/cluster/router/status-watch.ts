@@ -13,9 +13,7 @@ export function watchStatus(context: RouterContext, warn: (message: string) => v
     before = now;
     const leaked = context.dispatcher.books.expire();
     if (leaked > 0) {
-      warn(
-        `${leaked} requests were still booked long after they must have ended: a bug, please report`,
-      );
+      warn(`${leaked} requests were booked long after their end: please report this bug`);
     }
   }, context.config.statusIntervalMs);
   timer.unref();
