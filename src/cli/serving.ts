@@ -42,7 +42,14 @@ export interface FleetRole {
   /** Who a server is that listens at `url`. */
   identify(url: string): WorkerIdentity;
   /** The model is served from now on. Returns what is to be done when it is not any more. */
-  join(server: RunningServer, lines: StartLines): Promise<Departure>;
+  join(served: JoiningServer, lines: StartLines): Promise<Departure>;
+}
+
+/** A server that joins a fleet. */
+export interface JoiningServer {
+  readonly server: RunningServer;
+  /** Of its cache. */
+  readonly kvEvents: LLM["kvEvents"];
 }
 
 /** The end of a server's part in a fleet. */
@@ -98,7 +105,7 @@ export async function serveModel(
     ...{ defaultSampling, ...(worker === undefined ? {} : { worker }) },
   });
   announce(llm, server, lines.say);
-  const departure = (await role?.join(server, lines)) ?? ALONE;
+  const departure = (await role?.join({ server, kvEvents: llm.kvEvents }, lines)) ?? ALONE;
   const close = async () => {
     await departure.drain();
     await server.close();

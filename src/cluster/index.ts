@@ -4,11 +4,13 @@
  *   protocol/    what the rooms say to each other
  *   index/       which worker has which part of a prompt
  *   routing/     which worker gets a request
+ *   feeds/       what workers' caches announce
  *   membership/  which workers there are
  *   router/      one OpenAI address for many workers
  *
  * @module
  */
+export { RedisPublisher, type RedisPublisherOptions, streamKey, workerScope } from "#cluster/feeds";
 export * from "#cluster/index";
 export * from "#cluster/membership";
 export type * from "#cluster/protocol";

@@ -4,10 +4,14 @@ import { type Command, Option } from "commander";
 import {
   RedisAnnouncer,
   RedisLink,
+  RedisPublisher,
   readUrl,
   readWorkerReport,
+  streamKey,
   type WorkerConfig,
+  type WorkerInfo,
   WorkerOptions,
+  workerScope,
 } from "#cluster";
 import type { WorkerIdentity } from "#server";
 import { readClusterSecrets } from "../api-keys.ts";
@@ -18,6 +22,7 @@ import {
   addServeFlags,
   type Departure,
   type FleetRole,
+  type JoiningServer,
   type ServeFlags,
   serveModel,
 } from "../serving.ts";
@@ -72,21 +77,40 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
       const url = advertised ?? reachable(listening);
       return { id: config.workerId ?? url, epoch: randomUUID(), url };
     },
-    join: async (server, { say, warn }): Promise<Departure> => {
-      const { info } = readWorkerReport(server.report());
-      if (config.redis === null) return nobodyTold();
-      const link = new RedisLink({ url: config.redis, warn });
-      const announcer = new RedisAnnouncer(info, { link, leaseMs: config.leaseMs, warn });
+    join: async (served, { say, warn }): Promise<Departure> => {
+      const { redis, leaseMs } = config;
+      if (redis === null) return nobodyTold();
+      const { info } = readWorkerReport(served.server.report());
+      const link = new RedisLink({ url: redis, warn });
+      const { announced, publisher } = publishing(info, served, { redis, warn });
+      const announcer = new RedisAnnouncer(announced, { link, leaseMs, warn });
       say(`worker ${info.id} at ${info.url}, announced in Redis at ${link.place}`);
       return {
         drain: async () => {
           await announcer.drain();
           await new Promise((resolve) => setTimeout(resolve, LAST_REQUESTS_MS));
         },
-        leave: () => announcer.leave(),
+        leave: async () => {
+          await announcer.leave();
+          await publisher?.close();
+        },
       };
     },
   };
+}
+
+/** Publishes the events of a cache that announces them, and says where in what is announced. */
+function publishing(
+  info: WorkerInfo,
+  { kvEvents }: JoiningServer,
+  { redis, warn }: { readonly redis: string; readonly warn: (text: string) => void },
+): { readonly announced: WorkerInfo; readonly publisher: RedisPublisher | null } {
+  const { kv, id, epoch } = info;
+  if (kv === null) return { announced: info, publisher: null };
+  const key = streamKey(id, epoch);
+  const scope = workerScope(info);
+  const publisher = new RedisPublisher(kvEvents, { url: redis, key, scope, warn });
+  return { announced: { ...info, kv: { ...kv, stream: key } }, publisher };
 }
 
 /** Routers that have the worker's address see its state when they ask for it. */

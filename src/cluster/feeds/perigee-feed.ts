@@ -26,9 +26,11 @@ export class PerigeeFeed implements KvFeed {
   #running: Promise<void> = Promise.resolve();
   #connected = false;
   /** All before it is known; null: nothing is. */
-  #place: SnapshotEnd | null = null;
+  #place: SnapshotEnd | null;
 
-  constructor(worker: WorkerInfo, options: FeedOptions = {}) {
+  /** `place`: where the sink is already; null: it knows nothing. */
+  constructor(worker: WorkerInfo, options: FeedOptions = {}, place: SnapshotEnd | null = null) {
+    this.#place = place;
     this.#url = worker.url;
     this.#scope = workerScope(worker);
     this.#settings = feedSettings(options);
@@ -38,6 +40,11 @@ export class PerigeeFeed implements KvFeed {
   /** 0 while the stream is followed: the server sends each event at once. */
   get lag(): number | null {
     return this.#connected && this.#place !== null ? 0 : null;
+  }
+
+  /** Where the sink is; null: only a snapshot tells. */
+  get place(): SnapshotEnd | null {
+    return this.#place;
   }
 
   start(sink: KvFeedSink): void {

@@ -5,6 +5,8 @@ import { EngineError, messageOf } from "#base";
 const CONNECT_MS = 2000;
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5000;
+/** An answer takes at most this, or the connection is dead. */
+const SILENCE_MS = 5000;
 
 /**
  * Opens a connection to `redis://` or `rediss://`. `warn` receives one line when Redis goes away,
@@ -35,6 +37,17 @@ export function openRedis(url: string, warn: (message: string) => void): Redis {
     isAway = false;
   });
   return client;
+}
+
+/** The answer; a silent connection is opened anew: a stopped Redis keeps its connections. */
+export async function inTime<T>(answer: Promise<T>, redis: Redis): Promise<T> {
+  const timeout = setTimeout(() => redis.disconnect(true), SILENCE_MS);
+  timeout.unref();
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timeout);
+  }
 }
 
 /** Host and port, without user and password. */

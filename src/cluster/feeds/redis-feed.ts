@@ -4,6 +4,7 @@ import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
 import { causeOf } from "./http-body.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
+import { PerigeeFeed } from "./perigee-feed.ts";
 import { changesFrom, type RedisEntry, readEntry } from "./redis-entry.ts";
 import type { RedisStreams, StreamEntry, StreamReader } from "./redis-streams.ts";
 import { type SnapshotEnd, SnapshotParts } from "./snapshot-parts.ts";
@@ -16,13 +17,20 @@ interface Place {
   readonly streamId: string;
 }
 
+/** Why following ended; the place stays known where only Redis is away. */
+type FollowEnd = { readonly type: "away" } | { readonly type: "lost"; readonly reason: string };
+
 /**
  * Follows a worker's events in its Redis stream, and takes snapshots from the worker itself: at the
  * beginning, where entries are missing (trimmed, lost by Redis or never published), and where they
- * belong to another start of the cache. Entries that a snapshot contains are passed over.
+ * belong to another start of the cache. Entries that a snapshot contains are passed over. While
+ * Redis is away the worker is followed itself, from the same place on, and back: events have one
+ * number in both.
  */
 export class RedisFeed implements KvFeed {
   readonly #streams: RedisStreams;
+  readonly #worker: WorkerInfo;
+  readonly #options: FeedOptions;
   readonly #url: string;
   readonly #key: string;
   readonly #scope: WorkerScope;
@@ -31,6 +39,8 @@ export class RedisFeed implements KvFeed {
   readonly #ended = new AbortController();
   #running: Promise<void> = Promise.resolve();
   #place: Place | null = null;
+  /** While Redis is away. */
+  #direct: PerigeeFeed | null = null;
 
   /** `key`: the worker's stream, `streamKey`. */
   constructor(
@@ -38,6 +48,8 @@ export class RedisFeed implements KvFeed {
     streams: { readonly redis: RedisStreams; readonly key: string },
     options: FeedOptions = {},
   ) {
+    this.#worker = worker;
+    this.#options = options;
     this.#streams = streams.redis;
     this.#key = streams.key;
     this.#url = worker.url;
@@ -48,6 +60,7 @@ export class RedisFeed implements KvFeed {
 
   /** 0 while the stream is followed, null while it is not. */
   get lag(): number | null {
+    if (this.#direct !== null) return this.#direct.lag;
     return this.#place !== null && this.#streams.isConnected ? 0 : null;
   }
 
@@ -65,10 +78,16 @@ export class RedisFeed implements KvFeed {
     const warnings = new PacedWarnings((message) => sink.warn(message));
     while (!signal.aborted) {
       try {
-        this.#place = await this.#snapshot(sink);
+        const place = this.#place ?? (await this.#snapshot(sink));
+        this.#place = place;
         warnings.forget("snapshot");
-        const reason = await this.#follow(this.#place, sink);
-        if (!signal.aborted) sink.reset(reason);
+        const end = await this.#follow(place, sink);
+        if (signal.aborted) return;
+        if (end.type === "away") {
+          this.#place = await this.#followDirectly(this.#place, sink);
+          continue;
+        }
+        sink.reset(end.reason);
       } catch (error) {
         if (signal.aborted) return;
         const reason = error instanceof EngineError ? messageOf(error) : causeOf(error);
@@ -97,16 +116,16 @@ export class RedisFeed implements KvFeed {
     throw new EngineError("NETWORK", "the worker ended the stream");
   }
 
-  /** Applies entries until one does not follow; returns why. */
-  #follow(start: Place, sink: KvFeedSink): Promise<string> {
+  /** Applies entries until one does not follow, or Redis is away. */
+  #follow(start: Place, sink: KvFeedSink): Promise<FollowEnd> {
     const { signal } = this.#ended;
     return new Promise((resolve) => {
-      const end = (reason: string) => {
+      const end = (how: FollowEnd) => {
         this.#streams.remove(reader);
         signal.removeEventListener("abort", leave);
-        resolve(reason);
+        resolve(how);
       };
-      const leave = () => end("closed");
+      const leave = () => end({ type: "lost", reason: "closed" });
       let place = start;
       const reader: StreamReader = {
         key: this.#key,
@@ -115,17 +134,59 @@ export class RedisFeed implements KvFeed {
         },
         take: (entries) => {
           try {
-            for (const entry of entries) place = this.#take(entry, place, sink);
-            this.#place = place;
+            for (const entry of entries) {
+              place = this.#take(entry, place, sink);
+              this.#place = place;
+            }
             this.#backOff.reset();
           } catch (error) {
-            end(messageOf(error));
+            end({ type: "lost", reason: messageOf(error) });
           }
+        },
+        reachable: (isReachable) => {
+          if (!isReachable) end({ type: "away" });
         },
       };
       if (signal.aborted) leave();
       else this.#streams.add(reader);
       signal.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  /** Follows the worker until Redis is back; where it got to, null: nowhere. */
+  async #followDirectly(from: Place | null, sink: KvFeedSink): Promise<Place | null> {
+    const direct = new PerigeeFeed(this.#worker, this.#options, from && endOf(from));
+    this.#direct = direct;
+    direct.start(sink);
+    await this.#untilReachable(() => direct.place?.nextId ?? 0);
+    await direct.close();
+    this.#direct = null;
+    return direct.place && placeOf(direct.place);
+  }
+
+  /** Settles when the stream is read again, from event `nextId` on, or at the end. */
+  #untilReachable(nextId: () => number): Promise<void> {
+    const { signal } = this.#ended;
+    return new Promise((resolve) => {
+      const end = () => {
+        this.#streams.remove(reader);
+        signal.removeEventListener("abort", end);
+        resolve();
+      };
+      const reader: StreamReader = {
+        key: this.#key,
+        get nextId() {
+          return nextId();
+        },
+        // Read again from the place where the worker's own stream was left.
+        take: () => {},
+        reachable: (isReachable) => {
+          if (isReachable) end();
+        },
+      };
+      if (signal.aborted) return resolve();
+      this.#streams.addAway(reader);
+      signal.addEventListener("abort", end, { once: true });
     });
   }
 
@@ -147,6 +208,10 @@ export class RedisFeed implements KvFeed {
   #changes(entry: RedisEntry, fromId: number): KvChange[] {
     return changesFrom(this.#scope, entry, fromId);
   }
+}
+
+function endOf({ nextId, streamId }: Place): SnapshotEnd {
+  return { nextId, resumeId: `${nextId - 1}-${streamId}` };
 }
 
 /** `41-5f2d07aa`: event 41 of that start of the cache. */

@@ -5,7 +5,7 @@ import { BackOff, pause } from "./back-off.ts";
 import { packChanges } from "./change-codec.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import { changesOfEvent } from "./perigee-changes.ts";
-import { openRedis } from "./redis-client.ts";
+import { inTime, openRedis } from "./redis-client.ts";
 import { entryFields, entryId } from "./redis-entry.ts";
 import type { WorkerScope } from "./worker-scope.ts";
 
@@ -36,10 +36,17 @@ const EXPIRE_MS = 600_000;
 const EXPIRE_EACH_MS = 60_000;
 const RETRY_MS = [100, 5000] as const;
 
+/** An entry as it was sent. */
+interface SentEntry {
+  readonly id: string;
+  readonly fields: readonly (string | Buffer)[];
+}
+
 /**
  * Publishes a cache's events to a Redis stream, a batch per entry. While Redis is away events stay
  * in the cache's own log; those that it drops are a gap in the numbers, which readers end with a
- * snapshot from the worker.
+ * snapshot from the worker. A Redis that comes back without the last entry gets it again: without
+ * it, who had not read it would see no gap until the next event.
  */
 export class RedisPublisher {
   readonly #options: RedisPublisherOptions;
@@ -52,11 +59,13 @@ export class RedisPublisher {
   readonly #sizes: number[] = [];
   #bytes = 0;
   #expiresMs = 0;
+  #last: SentEntry | null = null;
 
   /** Begins with the events kept. Throws INVALID_ARGUMENT for a URL that is none of Redis. */
   constructor(origin: KvEventOrigin, options: RedisPublisherOptions) {
     this.#options = options;
     this.#redis = openRedis(options.url, options.warn);
+    this.#redis.on("ready", () => void this.#repair());
     this.#streamId = origin.streamId;
     this.#reader = origin.read();
     this.#running = this.#run();
@@ -111,7 +120,7 @@ export class RedisPublisher {
    */
   async #isThere(events: readonly NumberedKvEvent[], warnings: PacedWarnings): Promise<boolean> {
     const { key } = this.#options;
-    const [last] = await this.#redis.xrevrange(key, "+", "-", "COUNT", 1);
+    const [last] = await inTime(this.#redis.xrevrange(key, "+", "-", "COUNT", 1), this.#redis);
     const [first] = events as readonly [NumberedKvEvent]; // There is one at least.
     if (last?.[0] === entryId(first.id + events.length)) return true;
     warnings.warn("foreign", `Redis had entries at ${key} that are not this worker's: removed`);
@@ -127,11 +136,28 @@ export class RedisPublisher {
     const payload = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
     const entry = { streamId: this.#streamId, firstId: first.id, nextId, payload };
     const kept = this.#kept(payload.length);
-    await this.#redis.xadd(key, "MAXLEN", "~", kept, entryId(nextId), ...entryFields(entry));
+    const sent = { id: entryId(nextId), fields: entryFields(entry) };
+    const added = this.#redis.xadd(key, "MAXLEN", "~", kept, sent.id, ...sent.fields);
+    await inTime(added, this.#redis);
+    this.#last = sent;
     const nowMs = performance.now();
     if (nowMs < this.#expiresMs) return;
     this.#expiresMs = nowMs + EXPIRE_EACH_MS;
     await this.#redis.pexpire(key, EXPIRE_MS);
+  }
+
+  /** Adds the last entry again where Redis has it no more. Never rejects. */
+  async #repair(): Promise<void> {
+    const sent = this.#last;
+    if (sent === null) return;
+    const { key } = this.#options;
+    try {
+      const [last] = await inTime(this.#redis.xrevrange(key, "+", "-", "COUNT", 1), this.#redis);
+      if (last?.[0] !== sent.id)
+        await inTime(this.#redis.xadd(key, sent.id, ...sent.fields), this.#redis);
+    } catch {
+      // Away again: then it is tried again; or a later entry is there, which shows the gap.
+    }
   }
 
   /** How many entries may stay, with one more of this size. */

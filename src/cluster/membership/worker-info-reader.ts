@@ -6,6 +6,9 @@ const TEXT_LENGTH_MAX = 500;
 const MODELS_MAX = 64;
 const LEVELS_MAX = 3;
 const GROUPS_MAX = 16;
+const STREAM_PREFIX = "perigee:kv:";
+/** The prefix, an id and an epoch. */
+const STREAM_LENGTH_MAX = 2 * TEXT_LENGTH_MAX + 100;
 const KINDS: readonly WorkerKind[] = ["perigee", "vllm", "sglang", "tensorrt-llm", "openai"];
 
 /** A worker as it answers `GET /worker_info`. */
@@ -65,7 +68,15 @@ function readKv(value: unknown): WorkerKv {
     groupWindows: windows.map((window) =>
       window === null ? null : countOf(window, "kv.groupWindows"),
     ),
+    ...(fields.stream == null ? {} : { stream: streamOf(fields.stream) }),
   };
+}
+
+/** A key among those of event streams: no other key of Redis is read for a worker. */
+function streamOf(value: unknown): string {
+  const key = typeof value === "string" && value.length <= STREAM_LENGTH_MAX ? value : "";
+  if (key.startsWith(STREAM_PREFIX) && !/\p{Cc}/u.test(key)) return key;
+  throw unreadable("kv.stream", `a key that begins with ${STREAM_PREFIX}`, value);
 }
 
 function readLoad(value: unknown): WorkerLoad | null {

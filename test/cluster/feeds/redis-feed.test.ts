@@ -38,7 +38,7 @@ async function startRedis(): Promise<TestRedis> {
 /** A worker, its events in Redis, and a router's feed of it. */
 async function fleet(
   redis: TestRedis,
-  { batchesMax = 10_000, epoch = "1", bufferMax = 2000 } = {},
+  { batchesMax = 10_000, epoch = "1", bufferMax = 2000, awayMs = 60_000 } = {},
 ) {
   const toy = await serveToy({ eventBufferMax: bufferMax, eventStreamId: `stream${epoch}` });
   const key = streamKey("worker-1", epoch);
@@ -47,7 +47,7 @@ async function fleet(
   kept(
     new RedisPublisher(toy.model.kvEvents, { url: redis.url, key, scope: SCOPE, warn, batchesMax }),
   );
-  const streams = kept(new RedisStreams(redis.url, warn));
+  const streams = kept(new RedisStreams(redis.url, warn, { awayMs }));
   return { toy, key, lines, streams, mirror: follow(toy, key, streams) };
 }
 
@@ -183,3 +183,87 @@ test(
     await expect.poll(() => mirror.size, POLL).toBe(1);
   },
 );
+
+/** Numbers of stored events that are told one after the other, each below the last. */
+function teller({ toy, mirror }: { toy: ToyServer; mirror: ChangeMirror }) {
+  let told = 0;
+  return async (count: number) => {
+    // The toy's snapshot is empty: what is told before it would be missing.
+    await expect.poll(() => mirror.resets.length, POLL).toBe(1);
+    for (let at = 0; at < count; at++) toy.model.cache.emit(stored(null, BigInt(++told)));
+    await expect.poll(() => mirror.size, POLL).toBe(told);
+  };
+}
+
+test(
+  "[CL115] while Redis is away the worker itself is followed, and Redis again when it is back",
+  skip,
+  async () => {
+    const redis = await startRedis();
+    const of = await fleet(redis, { awayMs: 200, bufferMax: 50 });
+    const tell = teller(of);
+    await tell(3);
+    for (let round = 0; round < 3; round++) {
+      await redis.kill();
+      await tell(30); // Nothing but the worker can tell.
+      await redis.start();
+      await expect.poll(() => of.lines.at(-1) ?? "", POLL).toContain("answers again");
+      await tell(30);
+      // By Redis: what is written there is read.
+      const client = redis.client();
+      await expect.poll(() => client.xlen(of.key), POLL).toBeGreaterThan(0);
+      client.disconnect();
+    }
+    expect(of.lines.some((line) => line.includes("are read from the workers"))).toBe(true);
+    // Events have one number in both: nothing was forgotten in between.
+    expect(of.mirror.resets).toEqual(["the worker sent a snapshot"]);
+    await of.toy.server.close();
+    await redis.kill();
+  },
+);
+
+test("[CL115] a Redis that is silent is left, too", { ...skip, timeout: 30_000 }, async () => {
+  const redis = await startRedis();
+  const of = await fleet(redis, { awayMs: 200 });
+  const tell = teller(of);
+  await tell(2);
+  redis.signal("SIGSTOP");
+  await tell(2);
+  redis.signal("SIGCONT");
+  await tell(2);
+  expect(of.mirror.resets).toEqual(["the worker sent a snapshot"]);
+});
+
+test("[CL115] a Redis that comes back empty gets the last entry again", skip, async () => {
+  const redis = await startRedis();
+  const { toy, key, mirror } = await fleet(redis);
+  await expect.poll(() => mirror.resets.length, POLL).toBe(1);
+  for (const name of [1n, 2n, 3n]) {
+    toy.model.cache.emit(stored(null, name));
+    await expect.poll(() => mirror.size, POLL).toBe(Number(name));
+  }
+  await redis.kill();
+  await redis.start();
+  const client = redis.client();
+  await expect.poll(() => client.xlen(key), POLL).toBe(1);
+  const [last] = await client.xrange(key, "-", "+");
+  expect(last?.[0]).toBe(`${toy.model.kvEvents.nextId}-0`);
+  client.disconnect();
+  expect(mirror.size).toBe(3);
+});
+
+test("[CL116] a key that holds something else stops no other stream", skip, async () => {
+  const redis = await startRedis();
+  const { toy, key, streams, mirror, lines } = await fleet(redis);
+  await expect.poll(() => mirror.resets.length, POLL).toBe(1);
+  const client = redis.client();
+  const strange = streamKey("strange", "1");
+  await client.sadd(strange, "no stream");
+  client.disconnect();
+  // Its worker is real: it is followed over HTTP.
+  const other = follow(toy, strange, streams);
+  await expect.poll(() => lines.some((line) => line.includes("WRONGTYPE")), POLL).toBe(true);
+  toy.model.cache.emit(stored(null, 1n));
+  await expect.poll(() => [mirror.size, other.size], POLL).toEqual([1, 1]);
+  expect(key).not.toBe(strange);
+});

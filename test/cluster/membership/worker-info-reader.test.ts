@@ -14,6 +14,16 @@ test("[CL49] a worker's answer is read as it stands", () => {
   });
 });
 
+test("[CL116] the stream of a worker's events is one of those, and no other key", () => {
+  const kv = { blockTokens: 16, blocks: [1], groupWindows: [null] };
+  const stream = "perigee:kv:worker-1:1";
+  expect(readWorkerInfo(workerInfo({ kv: { ...kv, stream } })).kv?.stream).toBe(stream);
+  for (const other of ["perigee:workers", "", 7, `${stream}\n`, stream + "x".repeat(2000)]) {
+    const read = () => readWorkerInfo({ ...workerInfo(), kv: { ...kv, stream: other } });
+    expect(read).toThrow(/^Cannot read a worker: kv.stream/);
+  }
+});
+
 test("[CL49] without a readable load a worker is still one", () => {
   for (const wrong of [undefined, null, 7, {}, { ...load, blocksUsed: -1 }]) {
     expect(readWorkerReport({ ...workerInfo(), load: wrong }).load).toBeNull();

@@ -142,4 +142,44 @@ describe.skipIf(NO_REDIS !== null)("two routers", () => {
       await redis.close();
     }
   });
+
+  test("[CL117] a Redis that is stopped holds up nobody, and its books come to zero", {
+    timeout: 30_000,
+  }, async () => {
+    const redis = await TestRedis.start();
+    const client = redis.client();
+    try {
+      const workers = await Promise.all([serveToy({ msPerToken: 1 }), serveToy()]);
+      const urls = workers.map(({ server }) => server.url);
+      const router = await routeTo(urls, { redis: redis.url });
+      const send = async (count: number) => {
+        const ask = () =>
+          clientsOf(router).post("/v1/completions", { prompt: "hello", max_tokens: 20 });
+        const answers = await Promise.all(Array.from({ length: count }, ask));
+        expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+        await Promise.all(answers.map((answer) => answer.text()));
+      };
+      const books = async () => {
+        const keys = await client.keys("perigee:books:worker:*");
+        const values = await Promise.all(keys.map((key) => client.hvals(key)));
+        return { keys: keys.length, booked: values.flat().map(String) };
+      };
+      await send(4);
+      expect((await books()).keys).toBeGreaterThan(0);
+      redis.signal("SIGSTOP");
+      await send(24);
+      expect(router.openReservations).toBe(0);
+      redis.signal("SIGCONT");
+      await send(4);
+      const isZero = (text: string) => /^0(\D0)*$/.test(text);
+      await expect
+        .poll(async () => (await books()).booked.filter((text) => !isZero(text)), {
+          timeout: 10_000,
+        })
+        .toEqual([]);
+    } finally {
+      client.disconnect();
+      await redis.close();
+    }
+  });
 });
