@@ -143,7 +143,7 @@ describe.skipIf(NO_REDIS !== null)("two routers", () => {
     }
   });
 
-  test("[CL117] a Redis that is stopped holds up nobody, and its books come to zero", {
+  test("[CL117] a Redis that is stopped holds up no request, and its books come to zero", {
     timeout: 30_000,
   }, async () => {
     const redis = await TestRedis.start();
