@@ -39,6 +39,11 @@ export class TextModel implements AsyncDisposable {
     return new TextModel(name, text);
   }
 
+  /** Throws MODEL_NOT_FOUND where `open` would. */
+  static async find(model: string): Promise<void> {
+    await resolveModel(model, {});
+  }
+
   /** Null: it has no tokenizer. */
   get codec(): TextCodec | null {
     return this.#text.codec;

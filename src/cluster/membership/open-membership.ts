@@ -15,6 +15,8 @@ export interface MembershipSources extends ProbeAccess {
   readonly workers: readonly string[];
   /** Receives a line for each trouble, and for its end. */
   readonly warn: (message: string) => void;
+  /** Receives what is no trouble. */
+  readonly say: (message: string) => void;
 }
 
 /**
@@ -22,11 +24,12 @@ export interface MembershipSources extends ProbeAccess {
  * Throws INVALID_ARGUMENT for an address that is none, and where there is no source at all.
  */
 export function openMembership(sources: MembershipSources): Membership {
-  const { redis, workers, warn, secret, workerApiKey } = sources;
+  const { redis, workers, warn, say, secret, workerApiKey } = sources;
   if (redis === null && workers.length === 0) {
     throw new EngineError(
       "INVALID_ARGUMENT",
-      "Cannot find workers: one of redis and worker must be given, current value is neither",
+      "Cannot find workers: one of worker and redis must be given, current value is neither; " +
+        "give --worker URL or --redis URL",
       { param: "worker" },
     );
   }
@@ -34,7 +37,7 @@ export function openMembership(sources: MembershipSources): Membership {
   if (redis !== null)
     parts.push(new RedisMembership({ link: new RedisLink({ url: redis, warn }), warn }));
   if (workers.length > 0) {
-    parts.push(new StaticMembership({ urls: workers, secret, workerApiKey, warn }));
+    parts.push(new StaticMembership({ urls: workers, secret, workerApiKey, warn, say }));
   }
   const membership = new JoinedMembership(parts);
   watchDifferences(membership, warn);

@@ -24,6 +24,9 @@ export interface ProbeTarget extends ProbeAccess {
   readonly signal?: AbortSignal;
 }
 
+/** Why a server that starts is no worker yet. */
+export const LOADING = "a model that is being loaded";
+
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /** A card of `/v1/models`. */
@@ -65,7 +68,7 @@ export async function readReport(target: ProbeTarget): Promise<ReportedWorker | 
   if (answer.status === 401 || answer.status === 403) {
     throw new EngineError("NETWORK", `a refused secret (status ${answer.status})`);
   }
-  if (answer.status === 503) throw new EngineError("NETWORK", "a model that is being loaded");
+  if (answer.status === 503) throw new EngineError("NETWORK", LOADING);
   if (answer.status !== 200) return null;
   const value = jsonOf(answer);
   if (value === null || value.kind !== "perigee") return null;
@@ -155,7 +158,7 @@ async function ask(target: ProbeTarget, path: string): Promise<SmallAnswer> {
   if (answer.status === 401 || answer.status === 403) {
     throw new EngineError("NETWORK", `a refused API key (status ${answer.status})`);
   }
-  if (answer.status === 503) throw new EngineError("NETWORK", "a model that is being loaded");
+  if (answer.status === 503) throw new EngineError("NETWORK", LOADING);
   if (answer.status !== 200) throw strange(`status ${answer.status} at ${path}`);
   return answer;
 }

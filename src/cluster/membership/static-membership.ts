@@ -10,6 +10,8 @@ export interface StaticMembershipOptions extends Partial<ProbeAccess> {
   /** Values of `--worker`. */
   readonly urls: readonly string[];
   readonly warn: (message: string) => void;
+  /** Receives what is no trouble: a worker that still loads its model. */
+  readonly say?: (message: string) => void;
   /** Between checks of a worker that is well. Default: 2 s. */
   readonly checkMs?: number;
 }
@@ -24,8 +26,8 @@ export class StaticMembership implements Membership {
 
   /** Throws INVALID_ARGUMENT for what is no address. Asks at once, and never rejects. */
   constructor(options: StaticMembershipOptions) {
-    const { urls, warn, secret = null, workerApiKey = null, checkMs } = options;
-    const events = { onMember: (member: Member) => this.#book.put(member), warn };
+    const { urls, warn, say = () => {}, secret = null, workerApiKey = null, checkMs } = options;
+    const events = { onMember: (member: Member) => this.#book.put(member), warn, say };
     this.#workers = [...new Set(urls.map(addressOf))].map(
       (url) => new StaticWorker({ url, secret, workerApiKey }, events, checkMs),
     );

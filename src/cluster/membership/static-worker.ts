@@ -1,6 +1,6 @@
 import { messageOf } from "#base";
 import type { Member, WorkerState } from "#cluster/protocol";
-import { checkHealth, type ProbeTarget, probeWorker, readReport } from "./probe.ts";
+import { checkHealth, LOADING, type ProbeTarget, probeWorker, readReport } from "./probe.ts";
 
 /** Checks that fail before a worker is unreachable: one may be lost. */
 const FAILURES_MAX = 2;
@@ -12,6 +12,8 @@ const CHECK_MS = 2000;
 export interface StaticWorkerEvents {
   readonly onMember: (member: Member) => void;
   readonly warn: (message: string) => void;
+  /** Receives what is no trouble. */
+  readonly say: (message: string) => void;
 }
 
 /** A worker that is given by URL: asked what it is until it answers, then checked for ever. */
@@ -81,9 +83,13 @@ export class StaticWorker {
 
   #failed(reason: string): void {
     this.#failures++;
+    if (this.#member === null && reason === LOADING) {
+      this.#loads();
+      return;
+    }
     if (this.#member === null) {
       this.#say(`Cannot use worker ${this.#target.url}: it must be a server, current state is`, {
-        ...{ reason, remedy: "check --worker; trying again" },
+        ...{ reason, remedy: `check ${flagFor(reason)}; trying again` },
       });
       return;
     }
@@ -101,8 +107,15 @@ export class StaticWorker {
     this.#events.warn(`${what} ${reason}; ${remedy}`);
   }
 
+  #loads(): void {
+    if (this.#trouble === LOADING) return;
+    this.#trouble = LOADING;
+    this.#events.say(`worker ${this.#target.url} loads its model; trying again`);
+  }
+
   #well(): void {
-    if (this.#trouble !== null) this.#events.warn(`Worker ${this.#target.url} answers`);
+    if (this.#trouble !== null && this.#trouble !== LOADING)
+      this.#events.warn(`Worker ${this.#target.url} answers`);
     this.#trouble = null;
   }
 
@@ -125,4 +138,10 @@ export class StaticWorker {
       }
     });
   }
+}
+
+/** What an operator can change where a worker cannot be used. */
+function flagFor(reason: string): string {
+  if (reason.startsWith("a refused secret")) return "--cluster-secret-file";
+  return reason.startsWith("a refused API key") ? "--worker-api-key-file" : "--worker";
 }

@@ -35,6 +35,16 @@ interface KnownModel {
   ready: TextModel | null;
 }
 
+/** Throws MODEL_NOT_FOUND for a model of `--model` that is not on this machine. */
+export async function checkModels(models: readonly string[]): Promise<void> {
+  for (const [, folder] of models.map(namedFolder)) await TextModel.find(folder);
+}
+
+function namedFolder(model: string): readonly [name: string, folder: string] {
+  const [, name, folder] = /^([^=]+)=(.+)$/.exec(model) ?? [];
+  return name === undefined || folder === undefined ? [basename(model), model] : [name, folder];
+}
+
 export class ModelCodecs {
   readonly #say: (message: string) => void;
   readonly #folders = new Map<string, string>();
@@ -43,10 +53,7 @@ export class ModelCodecs {
   constructor({ models, say }: ModelCodecsOptions) {
     this.#say = say;
     this.#folders.set(basename(bundledModel), bundledModel);
-    for (const model of models) {
-      const [name, folder] = /^([^=]+)=(.+)$/.exec(model)?.slice(1) ?? [basename(model), model];
-      if (name !== undefined && folder !== undefined) this.#folders.set(name, folder);
-    }
+    for (const [name, folder] of models.map(namedFolder)) this.#folders.set(name, folder);
   }
 
   /** The text side of a model that some worker agrees with; null: none. */

@@ -41,7 +41,13 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const say = (message: string, fields: object = {}) => app.log.info(fields, message);
   const warn = (message: string) => app.log.warn(message);
   const keys = keysOf(secrets);
-  const membership = openMembership({ redis: config.redis, workers: config.worker, warn, ...keys });
+  const membership = openMembership({
+    redis: config.redis,
+    workers: config.worker,
+    warn,
+    say,
+    ...keys,
+  });
   const relays = new Set<Relay>();
   const codecs = new ModelCodecs({ models: config.model, say });
   const links = linksOf(membership, { config, secrets, relays, codecs, say });

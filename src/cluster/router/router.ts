@@ -5,6 +5,7 @@ import { Listener, openApp } from "#server";
 import { addRoutes } from "./app.ts";
 import { parseRouterConfig, type RouterConfig, type RouterOptions } from "./config.ts";
 import type { RouterContext } from "./context.ts";
+import { checkModels } from "./model-codecs.ts";
 import { createParts, type RouterParts } from "./parts.ts";
 import type { RouterSecrets } from "./secrets.ts";
 
@@ -32,7 +33,7 @@ export async function startRouter(
 ): Promise<RunningRouter> {
   const config = parseRouterConfig(options);
   const listener = await Listener.open(config.host, config.port, (socket) => socket.destroy());
-  const parts = createParts(config, secrets);
+  const parts = await partsOf(config, secrets, listener);
   const { app, context } = parts;
   addRoutes(app, context);
   await firstMembers(context);
@@ -56,6 +57,21 @@ export async function startRouter(
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** An open port would keep the process of a router that cannot start. */
+async function partsOf(
+  config: RouterConfig,
+  secrets: RouterSecrets,
+  listener: Listener,
+): Promise<RouterParts> {
+  try {
+    await checkModels(config.model);
+    return createParts(config, secrets);
+  } catch (error) {
+    listener.stop();
+    throw error;
+  }
 }
 
 type TakeConnection = (connection: Duplex) => void;

@@ -33,9 +33,11 @@ async function stop(server: RunningServer): Promise<void> {
 function watch(urls: readonly string[], access: { secret?: string; workerApiKey?: string } = {}) {
   const warnings: string[] = [];
   const warn = (message: string) => warnings.push(message);
-  const membership = new StaticMembership({ urls, warn, checkMs: CHECK_MS, ...access });
+  const lines: string[] = [];
+  const say = (message: string) => lines.push(message);
+  const membership = new StaticMembership({ urls, warn, say, checkMs: CHECK_MS, ...access });
   closing.unshift(() => membership.close());
-  return { membership, warnings };
+  return { membership, warnings, lines };
 }
 
 membershipContract(
@@ -149,9 +151,6 @@ const STRANGE: readonly (readonly [what: string, answers: Answers, reason: strin
     { "/v1/models": "x".repeat(2_000_000) },
     "an answer of more than 1048576 bytes",
   ],
-  ["a locked door", { "/v1/models": 401 }, "a refused API key (status 401)"],
-  ["a secret's door", { "/worker_info": 401 }, "a refused secret (status 401)"],
-  ["a model that is loaded", { "/worker_info": 503 }, "a model that is being loaded"],
   ["a redirect", { "/worker_info": 302, "/v1/models": 302 }, "status 302 at /v1/models"],
   [
     "half a worker",
@@ -172,6 +171,28 @@ test.each(STRANGE)("[CL50] %s is no worker, which one line says", async (_, answ
     `Cannot use worker ${server.url}: it must be a server, current state is ${reason}; ` +
       "check --worker; trying again",
   ]);
+});
+
+test.each([
+  ["/worker_info", "--cluster-secret-file"],
+  ["/v1/models", "--worker-api-key-file"],
+])("[CL50] where %s refuses the router, a line names %s", async (path, flag) => {
+  const server = await serveForeign({ "/worker_info": 404, "/v1/models": 404, [path]: 401 });
+  closing.push(server.close);
+  const { warnings } = watch([server.url]);
+  await until("it is said", () => warnings.length > 0);
+  expect(warnings[0]).toMatch(new RegExp(`is a refused .* \\(status 401\\); check ${flag};`));
+});
+
+test("[CL50] a worker that loads its model is no trouble: it is said once, and never warned of", async () => {
+  const server = await serveForeign({ ...FOREIGN.vllm, "/worker_info": 503 });
+  closing.push(server.close);
+  const { membership, warnings, lines } = watch([server.url]);
+  await until("it is asked twice", () => server.asked.length > 1);
+  server.answer(FOREIGN.vllm);
+  await until("it joins", () => membership.workers.size === 1);
+  expect(warnings).toEqual([]);
+  expect(lines).toEqual([`worker ${server.url} loads its model; trying again`]);
 });
 
 test("[CL50] a worker that comes later joins, and says so", async () => {

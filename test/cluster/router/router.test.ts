@@ -4,9 +4,11 @@ import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { startRouter } from "#cluster";
 import { bundledModel } from "#engine";
 import { problemsOf, type StatusCounts } from "../../../src/cluster/router/status-watch.ts";
 import { joinedMetrics } from "../../../src/cluster/router/worker-metrics.ts";
+import { freePort } from "../../support/redis-server.ts";
 import { clientsOf, closeRouters, routeTo, routeToys } from "../../support/router-fleet.ts";
 import { closeStrangeWorkers, strangeWorker } from "../../support/strange-worker.ts";
 import { closeToyServers, serveToy } from "../../support/toy-server.ts";
@@ -70,6 +72,19 @@ describe("secrets", () => {
     } finally {
       rmSync(folder, { recursive: true });
     }
+  });
+});
+
+describe("the start", () => {
+  test.each([
+    [{}, "give --worker URL or --redis URL"],
+    [{ redis: "localhost:6379" }, "redis must be an address"],
+    [{ worker: ["http://127.0.0.1:9"], model: ["/nowhere/a-model"] }, "/nowhere/a-model"],
+  ])("a router that cannot start says why and leaves its port: %o", async (options, reason) => {
+    const port = await freePort();
+    await expect(startRouter({ port, logLevel: "silent", ...options })).rejects.toThrow(reason);
+    const { router } = await routeToys([{}], { port });
+    expect(router.url).toMatch(new RegExp(`:${port}$`));
   });
 });
 
