@@ -47,11 +47,13 @@ export interface CacheReport {
 
 export class FleetCaches {
   readonly index: FleetIndex;
+  readonly #membership: Membership;
   readonly #options: FleetCachesOptions;
   readonly #caches = new Map<string, Cache>();
   readonly #stopListening: () => void;
 
   constructor(membership: Membership, options: FleetCachesOptions) {
+    this.#membership = membership;
     this.#options = options;
     const { clock, bytesMax, ttlMs, onStored } = options;
     this.index = new FleetIndex({
@@ -116,6 +118,7 @@ export class FleetCaches {
     const cache: Cache = { number, feed, changes: 0, resets: 0 };
     this.#caches.set(info.id, cache);
     // A late event must not be counted for the number's next owner.
+    const stateOf = (id: string) => this.#membership.workers.get(id)?.state;
     const isMember = () => this.#caches.get(info.id) === cache;
     feed?.start({
       apply: (changes) => {
@@ -128,7 +131,11 @@ export class FleetCaches {
         cache.resets++;
         this.index.reset(number);
       },
-      warn: (message) => say(`events of worker ${info.id}: ${message}`),
+      warn: (message) => {
+        // A worker that leaves or is away ends its stream, too: that is said of the worker.
+        if (stateOf(info.id) !== "ready") return;
+        say(message.includes(info.id) ? message : `events of worker ${info.id}: ${message}`);
+      },
     });
   }
 

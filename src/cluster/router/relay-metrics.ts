@@ -52,14 +52,18 @@ export class RelayMetrics {
     });
     this.#overhead = new Histogram({
       name: "perigee_router_overhead_ms",
-      help: "From a request's arrival to its dispatch, tokenizing and queue included.",
+      help: "From a request's arrival to its first dispatch, tokenizing included.",
       buckets: OVERHEAD_MS,
       registers,
     });
   }
 
-  routed({ worker, choice }: Routed, arrivedMs: number): void {
+  routed({ worker, choice }: Routed): void {
     this.#routed.inc({ worker: worker.id, reason: choice.reason });
+  }
+
+  /** Once per request. */
+  dispatched(arrivedMs: number): void {
     this.#overhead.observe(performance.now() - arrivedMs);
   }
 

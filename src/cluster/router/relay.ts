@@ -173,7 +173,9 @@ export class Relay implements Watched {
     const { metrics } = this.#tools;
     this.notes.workerId = link.info.id;
     this.notes.attempts++;
-    metrics.routed(routed, this.#order.arrivedMs);
+    metrics.routed(routed);
+    // Later attempts began when the one before failed: that time is the worker's, not the router's.
+    if (this.notes.attempts === 1) metrics.dispatched(this.#order.arrivedMs);
     const reader = this.#readerFor(link);
     this.#attempt = this.#attemptAt(routed, reader);
     const outcome = this.#cancelled ? CANCELLED : await this.#attempt.run();
@@ -314,7 +316,7 @@ export class Relay implements Watched {
     const { limits, sweep, metrics, showWorker } = this.#tools;
     const { id } = link.info;
     const own = showWorker ? { ...headers, "x-perigee-worker": id } : headers;
-    let isFirst = true;
+    let isFirst = this.notes.migrations === 0;
     return new Attempt({
       ...{ link, reader, limits, sweep, client: this.#client },
       ...{ path: request.path, headers: request.headers, body: this.#bodyFor(link) },

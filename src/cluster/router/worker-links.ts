@@ -80,7 +80,7 @@ export class WorkerLinks {
     const link = this.#links.get(id);
     if (link === undefined) return;
     this.#links.delete(id);
-    this.#options.say(`worker ${id} left: ${reason}`);
+    this.#options.say(`worker ${id} is gone: ${reason}`);
     this.#options.onGone(id, reason);
     this.#options.onLeft(id);
     void link.upstream.close();

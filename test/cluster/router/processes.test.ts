@@ -87,6 +87,12 @@ describe("processes of workers", () => {
     const metrics = await (await clientsOf(router).get("/metrics")).text();
     const moved = /perigee_router_migrations_total\{.*\} (\d+)/.exec(metrics);
     expect(Number(moved?.[1])).toBeGreaterThan(0);
+    // A request that moved arrived once, and had one first token.
+    for (const name of ["overhead_ms", "time_to_first_token_seconds"]) {
+      const counts = metrics.matchAll(new RegExp(`^perigee_router_${name}_count.* (\\d+)$`, "gm"));
+      const all = [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+      expect(all, name).toBe(2 * STREAMS);
+    }
     await expect.poll(() => router.openReservations).toBe(0);
   });
 
