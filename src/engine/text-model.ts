@@ -40,7 +40,7 @@ export class TextModel implements AsyncDisposable {
   }
 
   /** Throws MODEL_NOT_FOUND where `open` would. */
-  static async find(model: string): Promise<void> {
+  static async check(model: string): Promise<void> {
     await resolveModel(model, {});
   }
 

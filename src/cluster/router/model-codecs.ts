@@ -37,7 +37,7 @@ interface KnownModel {
 
 /** Throws MODEL_NOT_FOUND for a model of `--model` that is not on this machine. */
 export async function checkModels(models: readonly string[]): Promise<void> {
-  for (const [, folder] of models.map(namedFolder)) await TextModel.find(folder);
+  for (const [, folder] of models.map(namedFolder)) await TextModel.check(folder);
 }
 
 function namedFolder(model: string): readonly [name: string, folder: string] {
