@@ -16,6 +16,7 @@ export type ErrorCode =
   | "DEVICE_FAILED" // a GPU or its context failed during work: only a new process helps
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit
   | "QUEUE_FULL" // too many waiting requests; try later
+  | "OVERLOADED" // all workers of a fleet are busy; try later
   | "ENGINE_DEAD" // the engine has ended: only loading the model again helps
   | "ENGINE_STUCK" // a step takes longer than any should: only a new process helps
   | "ENGINE_STEP_FAILED" // a step failed and ended its requests; the engine continues
@@ -33,6 +34,8 @@ export interface EngineErrorOptions {
   readonly cause?: unknown;
   /** The request field, flag or file field that is wrong, e.g. `temperature`. */
   readonly param?: string;
+  /** After which time trying again may help. */
+  readonly retryAfterSeconds?: number;
 }
 
 /**
@@ -43,11 +46,14 @@ export class EngineError extends Error {
   override readonly name = "EngineError";
   readonly code: ErrorCode;
   readonly param: string | null;
+  /** Null: the code alone says. */
+  readonly retryAfterSeconds: number | null;
 
   constructor(code: ErrorCode, message: string, options: EngineErrorOptions = {}) {
     super(bounded(message), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.param = options.param ?? null;
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null;
   }
 }
 

@@ -54,6 +54,7 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
     code: "rate_limit_exceeded",
     retryAfterSeconds: 1,
   },
+  OVERLOADED: { ...broken("overloaded", 503), retryAfterSeconds: 1 },
   ENGINE_DEAD: broken("engine_dead", 503),
   ENGINE_STUCK: broken("engine_stuck", 503),
   ENGINE_STEP_FAILED: broken("engine_step_failed"),
@@ -91,10 +92,11 @@ export function httpFailure(thrown: unknown): HttpFailure {
 
 /** Converts the engine's field names to those of requests: `topP` becomes `top_p`. */
 function engineFailure(error: EngineError): HttpFailure {
-  const { code, message, param } = error;
-  if (param === null) return failure(HTTP_ERRORS[code], error);
+  const { code, message, param, retryAfterSeconds } = error;
+  const mapping = { ...HTTP_ERRORS[code], ...(retryAfterSeconds && { retryAfterSeconds }) };
+  if (param === null) return failure(mapping, error);
   const field = requestNames(param);
-  return failure(HTTP_ERRORS[code], message.replaceAll(param, field), field);
+  return failure(mapping, message.replaceAll(param, field), field);
 }
 
 function failure(mapping: Mapping, thrown: unknown, param: string | null = null): HttpFailure {

@@ -55,6 +55,44 @@ export const RouterOptions = z
       .positive()
       .default(8192)
       .describe("Most requests in work at a time; further ones get 429 and Retry-After."),
+    workerWaitMs: z
+      .int()
+      .positive()
+      .default(2000)
+      .describe(
+        "A worker is full where a further request would wait longer for its first token, by " +
+          "measured speeds, or one has waited so long already. Where all workers are full, " +
+          "requests wait in the router.",
+      ),
+    workerRequestsMax: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe(
+        "A worker is full, too, with this many requests of this router. none: when it says so " +
+          "(429), or lets requests wait.",
+      ),
+    queueRequestsMax: z
+      .int()
+      .positive()
+      .default(4096)
+      .describe("Most requests that wait in the router; further ones get 503 and Retry-After."),
+    queueKeyRequestsMax: z
+      .int()
+      .positive()
+      .default(1024)
+      .describe("Most of them of one API key; further ones get 429 and Retry-After."),
+    queueBytesMax: z
+      .int()
+      .positive()
+      .default(2 ** 28)
+      .describe("Most bytes of bodies that wait in the router."),
+    queueTimeoutMs: z
+      .int()
+      .positive()
+      .default(60_000)
+      .describe("Longest wait in the router; then 503 and Retry-After."),
     retriesMax: z
       .int()
       .min(0)

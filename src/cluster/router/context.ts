@@ -9,7 +9,8 @@ import type { FleetCaches } from "./fleet-caches.ts";
 import type { HitWatch } from "./hit-watch.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { PromptReader } from "./prompt-reader.ts";
-import type { Relay, RelayTools } from "./relay.ts";
+import type { Relay } from "./relay.ts";
+import type { RelayTools } from "./relay-order.ts";
 import type { WorkerLinks } from "./worker-links.ts";
 
 /** What all routes of the router share. */

@@ -57,13 +57,21 @@ function explanationJson(
     chosen: candidates[at]?.worker.id ?? null,
     reason: choice?.reason ?? null,
     unrouted,
+    /** It would wait in the router: all that may have it are full, or others wait already. */
+    would_wait: wouldWait(context, candidates),
+    waiting: context.tools.room.count,
     workers: workers.map((worker) => workerJson(context, worker)),
   };
 }
 
+function wouldWait({ tools }: RouterContext, candidates: readonly ExplainedWorker[]): boolean {
+  if (tools.room.count > 0) return true;
+  return candidates.length > 0 && candidates.every(({ full }) => full !== null);
+}
+
 function workerJson(
   { links, caches }: RouterContext,
-  { worker, leftOut, match, candidate, cost }: ExplainedWorker,
+  { worker, leftOut, match, candidate, cost, full }: ExplainedWorker,
 ): unknown {
   const blockTokens = candidate?.blockTokens ?? 0;
   const [device = 0, host = 0, any = 0] = match?.levels ?? [];
@@ -72,6 +80,8 @@ function workerJson(
     kind: worker.kind,
     left_out: leftOut,
     breaker: links.find(worker.id)?.breaker.state ?? null,
+    /** Null: it has room. */
+    full,
     announces: caches.announces(worker),
     /** Leading tokens of the prompt, on the device, up to host memory, anywhere. */
     cached_tokens: [device * blockTokens, host * blockTokens, any * blockTokens],

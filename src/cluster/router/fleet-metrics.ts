@@ -18,6 +18,23 @@ const one = (value: number): readonly Value[] => [{ labels: {}, value }];
 const GAUGES: readonly (readonly [string, string, readonly string[], Read])[] = [
   ["requests_in_work", "Requests in work.", [], ({ relays }) => one(relays.size)],
   [
+    "queue_requests",
+    "Requests that wait in the router, since all workers are full.",
+    [],
+    ({ tools }) => one(tools.room.count),
+  ],
+  ["queue_bytes", "Bytes of their bodies.", [], ({ tools }) => one(tools.room.bytes)],
+  [
+    "worker_full",
+    "1: the worker gets no request that can wait.",
+    ["worker"],
+    ({ membership, dispatcher }) =>
+      [...membership.workers.keys()].map((worker) => ({
+        labels: { worker },
+        value: dispatcher.fullness(worker) === null ? 0 : 1,
+      })),
+  ],
+  [
     "workers",
     "Workers by state.",
     ["state"],

@@ -72,7 +72,7 @@ export function readRequest(parts: RequestParts): GenerationRequest {
     isPrivate: Object.hasOwn(body, "perigee"),
     salt: typeof body.cache_salt === "string" ? body.cache_salt : null,
     session: sessionOf(headers[parts.sessionHeader], body.user),
-    priority: typeof body.priority === "number" ? body.priority : 0,
+    priority: Number.isSafeInteger(body.priority) ? Number(body.priority) : 0,
     outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
     headers: workerHeaders(headers, id),
   };

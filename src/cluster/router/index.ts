@@ -11,6 +11,8 @@
  *   relay-route.ts        routes that a worker answers
  *   relay.ts              one request: attempts until it is answered; attempt.ts: one of them;
  *                         relay-metrics.ts counts
+ *   waiting-room.ts       where requests wait while all workers are full; queue-metrics.ts counts
+ *   relay-order.ts, relay-answers.ts   what a relay is made of, and what comes of it
  *   generation-request.ts, worker-body.ts   what a client sent, and what a worker gets
  *   client-stream.ts      the client's side of a stream; answer-buffer.ts: an answer that is held
  *   stream-reader.ts      a worker's stream; marker-reader.ts: with tokens told beside the events

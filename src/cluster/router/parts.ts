@@ -2,7 +2,7 @@
 import { randomInt, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Counter, Registry } from "prom-client";
-import { systemClock } from "#base";
+import { systemClock, systemTimer } from "#base";
 import { RedisStreams } from "#cluster/feeds";
 import { HitCeiling } from "#cluster/index";
 import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
@@ -16,13 +16,16 @@ import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
 import { ModelCodecs } from "./model-codecs.ts";
 import { isTokenizing, PromptReader, readsTokens } from "./prompt-reader.ts";
-import type { Relay, RelayTools } from "./relay.ts";
+import { QueueMetrics } from "./queue-metrics.ts";
+import type { Relay } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
+import type { RelayTools } from "./relay-order.ts";
 import { RemoteTokens } from "./remote-tokens.ts";
 import type { RouterSecrets } from "./secrets.ts";
 import { SharedLoads } from "./shared-loads.ts";
 import { watchStatus } from "./status-watch.ts";
 import { Sweep } from "./sweep.ts";
+import { WaitingRoom } from "./waiting-room.ts";
 import { WorkerLinks } from "./worker-links.ts";
 
 /** A router that does not listen yet. */
@@ -61,6 +64,11 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ membership, prefixes, policy: config.policy, clock: systemClock },
     rng: seededRng(randomInt(2 ** 31)),
     isOpen: (id) => links.admits(id),
+    room: { waitMsMax: config.workerWaitMs, requestsMax: config.workerRequestsMax },
+  });
+  const room = new WaitingRoom({
+    ...{ ...config, dispatcher, clock: systemClock, timer: systemTimer },
+    metrics: new QueueMetrics(registry),
   });
   const loads = new LoadWatch(membership, {
     secret: keys.secret,
@@ -71,7 +79,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const prompts = promptsOf(membership, links, codecs);
   const sweep = new Sweep(shortestOf(config));
   const tools: RelayTools = {
-    ...{ dispatcher, links, sweep, codecs, hits, shared, say, limits: config },
+    ...{ dispatcher, links, sweep, codecs, hits, room, shared, say, limits: config },
     ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker },
   };
   const context: RouterContext = {

@@ -100,7 +100,10 @@ function readPrompts(
   return {
     origin,
     promptTokenIds: own,
-    query: { model, session, outputTokens, salt, lora: null, tokens, promptTokens, prefixHash },
+    query: {
+      ...{ model, session, outputTokens, salt, lora: null, tokens, promptTokens, prefixHash },
+      isUnseen: !request.stream,
+    },
   };
 }
 

@@ -4,7 +4,9 @@ import { EngineError } from "#base";
 import { eventText, httpFailure, logFailure } from "#server";
 import { freshSeed, type RouterContext } from "./context.ts";
 import { readRequest } from "./generation-request.ts";
-import { passedHeaders, Relay, type RelayAnswer } from "./relay.ts";
+import { Relay } from "./relay.ts";
+import { passedHeaders } from "./relay-answers.ts";
+import type { RelayAnswer } from "./relay-order.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -40,7 +42,7 @@ async function relayRequest(
   });
   const prompts = await context.prompts.read(order, hangUpSignal(reply));
   const relay = new Relay(context.tools, {
-    ...{ request: order, ...prompts },
+    ...{ request: order, ...prompts, key: keyOf(context, request) },
     ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
     ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
   });
@@ -56,6 +58,13 @@ async function relayRequest(
     stop();
     context.relays.delete(relay);
   }
+}
+
+/** Keys that were not checked are none: a client could make up as many as it likes. */
+function keyOf({ config }: RouterContext, { headers }: FastifyRequest): string {
+  return config.apiKey.length === 0
+    ? ""
+    : (headers.authorization ?? "").slice("bearer ".length).trim();
 }
 
 /** Throws SHUTTING_DOWN and QUEUE_FULL. */

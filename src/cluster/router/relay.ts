@@ -1,71 +1,19 @@
 /** One request at the router: attempts at workers, until it is answered. */
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { EngineError } from "#base";
-import type { Dispatcher, DispatchRequest, ReservationEnd, Routed } from "#cluster/routing";
+import type { Routed } from "#cluster/routing";
 import { HttpError } from "#server";
-import { Attempt, type AttemptLimits, type Outcome, type WorkerAnswer } from "./attempt.ts";
+import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
-import type { GenerationRequest } from "./generation-request.ts";
-import { type EndWatch, type HitWatch, type PromptUsage, usageIn } from "./hit-watch.ts";
+import { type EndWatch, type PromptUsage, usageIn } from "./hit-watch.ts";
 import { MarkerReader } from "./marker-reader.ts";
-import type { ModelCodecs } from "./model-codecs.ts";
-import type { TokenOrigin } from "./prompt-reader.ts";
-import type { RelayMetrics } from "./relay-metrics.ts";
-import type { SharedLoads, SharedPart } from "./shared-loads.ts";
+import { busyMs, endOf, passedHeaders, unroutedError } from "./relay-answers.ts";
+import type { RelayAnswer, RelayNotes, RelayOrder, RelayTools } from "./relay-order.ts";
+import type { SharedPart } from "./shared-loads.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
-import type { Sweep, Watched } from "./sweep.ts";
+import type { Watched } from "./sweep.ts";
+import type { Waiting } from "./waiting-room.ts";
 import { answerText, markedBody } from "./worker-body.ts";
 import type { WorkerLink } from "./worker-link.ts";
-import type { WorkerLinks } from "./worker-links.ts";
-
-/** What all relays share. */
-export interface RelayTools {
-  readonly dispatcher: Dispatcher;
-  readonly links: WorkerLinks;
-  readonly sweep: Sweep;
-  readonly metrics: RelayMetrics;
-  readonly limits: AttemptLimits & {
-    readonly retriesMax: number;
-    readonly migrationsMax: number;
-    readonly streamKeepAliveMs: number;
-  };
-  readonly codecs: Pick<ModelCodecs, "agrees">;
-  readonly hits: HitWatch;
-  /** Null: this router is alone. */
-  readonly shared: SharedLoads | null;
-  readonly showWorker: boolean;
-  /** One line for operators. */
-  readonly say: (message: string, fields?: object) => void;
-}
-
-/** One request. */
-export interface RelayOrder {
-  readonly request: GenerationRequest;
-  /** What the dispatcher reads; `excluded` is the relay's. */
-  readonly query: Omit<DispatchRequest, "excluded">;
-  readonly origin: TokenOrigin;
-  /** By prompt, where the router knows them. */
-  readonly promptTokenIds: readonly (readonly number[])[] | null;
-  readonly response: ServerResponse;
-  /** Headers that every answer has. */
-  readonly headers: Readonly<Record<string, string | number | string[] | undefined>>;
-  /** Draws of the request. */
-  readonly seed: number;
-  /** Unix time in seconds. */
-  readonly created: number;
-  readonly arrivedMs: number;
-}
-
-/** An answer for the caller to send; null: it was streamed, or the client is gone. */
-export type RelayAnswer = (WorkerAnswer & { readonly workerId: string }) | null;
-
-/** Who got a request, for its log line. */
-export interface RelayNotes {
-  workerId: string | null;
-  attempts: number;
-  migrations: number;
-  outputTokens: number;
-}
 
 /** A worker that gets the request. */
 type Place = Routed & {
@@ -87,9 +35,14 @@ export class Relay implements Watched {
   readonly #order: RelayOrder;
   readonly #client: ClientStream;
   readonly #excluded = new Set<string>();
+  /** Workers that were full. */
+  readonly #busy = new Set<string>();
   readonly #marked: MarkerReader | null;
   #attempt: Attempt | null = null;
+  #waiting: Waiting | null = null;
   #cancelled = false;
+  /** What costs a worker little goes to it at once. */
+  #mayWait: boolean;
   #retries = 0;
   #cachedTokens = 0;
   #last: LastFailure | null = null;
@@ -101,6 +54,7 @@ export class Relay implements Watched {
     this.#tools = tools;
     this.#order = order;
     this.#client = new ClientStream(response);
+    this.#mayWait = request.kind !== "other";
     const isMarked = request.stream && !request.isPrivate;
     this.#marked = isMarked ? new MarkerReader(request.choiceCount) : null;
   }
@@ -113,6 +67,7 @@ export class Relay implements Watched {
   /** The client is gone: its worker is told at once. */
   cancel(): void {
     this.#cancelled = true;
+    this.#waiting?.leave();
     this.#attempt?.cancel();
   }
 
@@ -131,14 +86,36 @@ export class Relay implements Watched {
     sweep.add(this);
     try {
       for (;;) {
-        const routed = this.#route();
-        if (routed === null) return this.#giveUp();
-        const answer = await this.#try(routed);
+        const place = this.#mayWait ? await this.#routeInTurn() : this.#route();
+        if (place === null && this.#cancelled) return null;
+        const answer = place === null ? this.#giveUp() : await this.#try(place);
         if (answer !== "again") return answer;
       }
     } finally {
       sweep.delete(this);
     }
+  }
+
+  /** Behind those who wait, where all workers are full. Null: no worker is left. */
+  async #routeInTurn(): Promise<Place | null> {
+    this.#mayWait = false;
+    if (this.#cancelled) return null;
+    const { query, key, request } = this.#order;
+    const found: { place: Place | null } = { place: null };
+    this.#waiting = this.#tools.room.enter({
+      query: { ...query, excluded: this.#excluded },
+      ...{ key, priority: request.priority, bytes: request.text.length },
+      go: () => {
+        found.place = this.#route();
+      },
+    });
+    if (this.#waiting === null) return this.#route();
+    try {
+      await this.#waiting.over;
+    } finally {
+      this.#waiting = null;
+    }
+    return found.place;
   }
 
   /** Null: no worker is left. */
@@ -148,12 +125,16 @@ export class Relay implements Watched {
       const query = { ...this.#order.query, excluded: this.#excluded };
       const found = dispatcher.route(query);
       if (found.type === "unrouted") {
-        this.#last ??= { error: unrouted(found.reason, this.#order.request.model), answer: null };
+        this.#last ??= {
+          error: unroutedError(found.reason, this.#order.request.model),
+          answer: null,
+        };
         return null;
       }
       const link = links.find(found.worker.id);
       if (link !== null && this.#mayContinue(link)) {
-        const { hits, shared } = this.#tools;
+        const { hits, shared, room } = this.#tools;
+        found.reservation.watch(room.watcher);
         const endWatch = hits.routed(query, found, this.#order.origin);
         return { ...found, link, endWatch, shared: shared?.routed(found) ?? null };
       }
@@ -247,6 +228,8 @@ export class Relay implements Watched {
     if (status === 429) {
       link.breaker.undecided();
       metrics.ended(id, "busy");
+      const others = this.#tools.dispatcher.books.refused(id, busyMs(answer.headers));
+      if (others > 0) this.#busy.add(id);
     } else this.#blame(link, error);
     return this.#goOn(link, { error, answer: own });
   }
@@ -298,11 +281,25 @@ export class Relay implements Watched {
     return this.notes.migrations < migrationsMax;
   }
 
-  #giveUp(): RelayAnswer {
-    const { error, answer } = this.#last ?? { error: unrouted("gone", null), answer: null };
+  #giveUp(): RelayAnswer | "again" {
+    if (this.#waitsForBusy()) return "again";
+    const { error, answer } = this.#last ?? { error: unroutedError("gone", null), answer: null };
     const isTold = this.#client.begun;
     if (!isTold && answer !== null) return answer;
     throw error;
+  }
+
+  /** Workers that were full take it when what they have ends: it waits here for that. */
+  #waitsForBusy(): boolean {
+    const { arrivedMs } = this.#order;
+    const { queueTimeoutMs } = this.#tools.limits;
+    if (this.#busy.size === 0 || this.#client.hasContent || this.#cancelled) return false;
+    if (performance.now() - arrivedMs >= queueTimeoutMs) return false;
+    for (const id of this.#busy) this.#excluded.delete(id);
+    this.#busy.clear();
+    this.#retries = 0;
+    this.#mayWait = true;
+    return true;
   }
 
   #readerFor({ info }: WorkerLink): StreamReader | null {
@@ -359,41 +356,4 @@ const CANCELLED: Outcome = { kind: "cancelled" };
 /** Workers with a fingerprint read the private field. */
 function isMarkable({ kind, fingerprint }: WorkerLink["info"]): boolean {
   return kind === "perigee" && fingerprint !== null;
-}
-
-/** Headers of a worker's answer that concern the client. */
-export function passedHeaders(headers: IncomingHttpHeaders): Record<string, string> {
-  const passed: Record<string, string> = {};
-  for (const name of ["content-type", "retry-after"] as const) {
-    const value = headers[name];
-    if (typeof value === "string") passed[name] = value;
-  }
-  return passed;
-}
-
-function endOf(outcome: Outcome): ReservationEnd {
-  switch (outcome.kind) {
-    case "cancelled":
-      return "cancelled";
-    case "failed":
-      return outcome.error.code === "WORKER_TIMEOUT" ? "timed-out" : "failed";
-    case "answered":
-      return outcome.answer.status < 500 ? "ended" : "failed";
-    default:
-      return "ended";
-  }
-}
-
-function unrouted(reason: "model" | "gone" | "excluded", model: string | null): EngineError {
-  if (reason === "model" && model !== null) {
-    return new EngineError(
-      "MODEL_NOT_FOUND",
-      `The model \`${model.slice(0, 200)}\` does not exist.`,
-      {
-        param: "model",
-      },
-    );
-  }
-  const wanted = "a worker must be ready, current value is none";
-  return new EngineError("NOT_READY", `Cannot accept request: ${wanted}; try again later`);
 }

@@ -15,6 +15,8 @@ export interface RunningRouter extends AsyncDisposable {
   /** Requests in work, reservations that are open. */
   readonly inWork: number;
   readonly openReservations: number;
+  /** Requests in work that have no worker yet. */
+  readonly waiting: number;
   /**
    * Takes no more requests; those in work may finish for `shutdownTimeoutMs`. A second call ends
    * them at once.
@@ -53,6 +55,9 @@ export async function startRouter(
     },
     get openReservations() {
       return context.dispatcher.books.openCount;
+    },
+    get waiting() {
+      return context.tools.room.count;
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -128,6 +133,8 @@ const LOOK_MS = 10;
 async function shutDown({ app, context, close }: RouterParts, listener: Listener): Promise<void> {
   const { config, relays, state } = context;
   state.draining = true;
+  // No worker has these yet: elsewhere they may be served at once.
+  context.tools.room.close();
   const timer = setTimeout(() => cancelAll(context), config.shutdownTimeoutMs);
   while (relays.size > 0) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   clearTimeout(timer);

@@ -18,6 +18,7 @@ import { prefixPlan } from "./kv-cost.ts";
 import { LoadBooks } from "./load-books.ts";
 import type { PrefixFinder, PrefixQuery } from "./prefix-finder.ts";
 import type { Reservation } from "./reservation.ts";
+import { type Fullness, fullness, type RoomLimits } from "./room.ts";
 import { Traffic } from "./traffic.ts";
 
 /** A request that wants a worker. */
@@ -26,6 +27,8 @@ export interface DispatchRequest extends RoutingRequest, PrefixQuery {
   readonly model: string | null;
   /** Ids of workers that are not to be asked again, e.g. those that failed this request. */
   readonly excluded: ReadonlySet<string>;
+  /** Its answer comes in one piece: when its first token came is not seen. Default: false. */
+  readonly isUnseen?: boolean;
 }
 
 /** What the dispatcher is made of. */
@@ -37,6 +40,8 @@ export interface DispatcherOptions {
   readonly rng: Rng;
   /** Whether a worker may be asked now, e.g. its breaker is closed. Default: all may. */
   readonly isOpen?: (workerId: string) => boolean;
+  /** Load beyond which workers are full. Default: none. */
+  readonly room?: RoomLimits;
 }
 
 /** A worker was chosen, and its load booked. */
@@ -88,6 +93,8 @@ export interface ExplainedWorker {
   readonly match: PrefixMatch | null;
   readonly candidate: Candidate | null;
   readonly cost: CandidateCost | null;
+  /** Why no request that waits is sent to it now; null: it has room. */
+  readonly full: Fullness | null;
 }
 
 /**
@@ -143,10 +150,56 @@ export class Dispatcher {
       const candidate = candidates[at] ?? null;
       const cost = choice?.costs[at] ?? null;
       const leftOut = this.#leftOut(request, member);
-      return { worker: member.info, leftOut, match: candidate?.match ?? null, candidate, cost };
+      const full = this.fullness(member.info.id);
+      return {
+        worker: member.info,
+        leftOut,
+        match: candidate?.match ?? null,
+        candidate,
+        cost,
+        full,
+      };
     });
     const unrouted = candidates.length === 0 ? members.reason : null;
     return { policy: this.#policy.name, choice, unrouted, workers };
+  }
+
+  /** Whether all workers that may take the request are full. */
+  isFull(request: DispatchRequest): boolean {
+    let isSome = false;
+    for (const member of this.#options.membership.workers.values()) {
+      if (this.#leftOut(request, member) !== null || !hasRoom(request, member.info)) continue;
+      if (this.fullness(member.info.id) === null) return false;
+      isSome = true;
+    }
+    return isSome;
+  }
+
+  /** Why the worker gets no request that can wait; null: it has room. */
+  fullness(workerId: string): Fullness | null {
+    const { room } = this.#options;
+    if (room === undefined) return null;
+    return fullness(this.books, workerId, this.speeds.speedsOf(workerId), room);
+  }
+
+  /** Names the set of members that a request may go to, whatever their breakers say now. */
+  laneOf(request: DispatchRequest): string {
+    const ids: string[] = [];
+    for (const { info, state } of this.#options.membership.workers.values()) {
+      const serves = request.model === null || info.models.includes(request.model);
+      if (serves && state === "ready" && hasRoom(request, info)) ids.push(info.id);
+    }
+    return ids.join(" ");
+  }
+
+  /** Tokens to compute for a request: of its prompt where most of it is cached, and its output. */
+  tokensToCompute(request: DispatchRequest): number {
+    const weighed = this.weigh(request);
+    const usual = this.traffic.outlook().outputTokens;
+    const output = Math.min(request.outputTokens ?? usual, usual);
+    if (weighed.type === "unrouted") return request.promptTokens + output;
+    const plans = weighed.candidates.map((each) => prefixPlan(request, each).uncachedTokens);
+    return Math.min(...plans) + output;
   }
 
   close(): void {
@@ -170,6 +223,7 @@ export class Dispatcher {
       promptTokens: request.promptTokens,
       uncachedTokens,
       blockTokens,
+      isUnseen: request.isUnseen ?? false,
     });
     this.#watch(reservation, this.#options.prefixes.routed(request, worker));
     const fewest = Math.min(...plans.map((plan) => plan.uncachedTokens));
@@ -247,8 +301,10 @@ const BLOCK_TOKENS = 16;
 
 /** Workers whose context is too short would refuse; where all are, one of them says so. */
 function withRoom(request: DispatchRequest, workers: readonly WorkerInfo[]): readonly WorkerInfo[] {
-  const roomy = workers.filter(
-    ({ contextTokensMax }) => contextTokensMax === 0 || contextTokensMax > request.promptTokens,
-  );
+  const roomy = workers.filter((info) => hasRoom(request, info));
   return roomy.length > 0 ? roomy : workers;
+}
+
+function hasRoom({ promptTokens }: DispatchRequest, { contextTokensMax }: WorkerInfo): boolean {
+  return contextTokensMax === 0 || contextTokensMax > promptTokens;
 }

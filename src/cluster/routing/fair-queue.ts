@@ -16,8 +16,10 @@ export class FairQueue<T extends CostedEntry> {
     return this.#keys.size === 0;
   }
 
-  countOf(key: string): number {
-    return this.#keys.get(key)?.entries.size ?? 0;
+  /** The first of the key on turn; null: there is none. Which is next, `take` decides. */
+  first(): T | null {
+    for (const turn of this.#keys.values()) return headOf(turn);
+    return null;
   }
 
   add(entry: T): void {

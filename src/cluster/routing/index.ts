@@ -15,7 +15,9 @@
  *   prefix-finder.ts     asks each index that knows of a worker
  *   in-flight-prefixes.ts   prompts that are not announced yet
  *   shared-dispatch.ts   the same beside other routers
- *   request-queue.ts     requests that no worker takes yet; fair-queue.ts: between API keys
+ *   room.ts              whether a worker has room for more
+ *   request-queue.ts     requests that no worker takes yet; queue-lane.ts: those that wait for the
+ *                        same workers; fair-queue.ts: between API keys
  *   load.ts, chance.ts   load in ms; the least of equals; chance
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.
@@ -68,4 +70,5 @@ export type {
   ReservationEnd,
   ReservationWatcher,
 } from "./reservation.ts";
+export type { Fullness, RoomLimits } from "./room.ts";
 export { SharedDispatch } from "./shared-dispatch.ts";

@@ -68,6 +68,27 @@ export class LoadBooks {
     return account.view(this.#clock.nowMs(), speeds);
   }
 
+  /** How much longer than its own prompt takes a request has waited there for its first token. */
+  lateMsOf(workerId: string, speeds: WorkerSpeeds): number {
+    return this.#accounts.get(workerId)?.lateMs(this.#clock.nowMs(), speeds) ?? 0;
+  }
+
+  /**
+   * The worker refused a request, since it has as many as it takes. Believed for `ms`; returns how
+   * many of this router's it has.
+   */
+  refused(workerId: string, ms: number): number {
+    const account = this.#accounts.get(workerId);
+    account?.refused(this.#clock.nowMs() + ms);
+    return account?.view(this.#clock.nowMs(), null).requests ?? 0;
+  }
+
+  /** Requests that the worker takes at once, as far as it has said by refusing some. */
+  takesMax(workerId: string): number {
+    const account = this.#accounts.get(workerId);
+    return account?.takesMax(this.#clock.nowMs()) ?? Number.POSITIVE_INFINITY;
+  }
+
   /** A worker's word about itself: what exceeds this router's books is other routers'. */
   report(workerId: string, load: WorkerLoad, blocks: number): void {
     const account = this.#accounts.get(workerId) ?? this.#accountOf(workerId, null);

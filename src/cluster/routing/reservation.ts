@@ -11,6 +11,8 @@ export interface LoadClaim {
   /** Prompt tokens that the worker has to compute, as far as the router knows. */
   readonly uncachedTokens: number;
   readonly blockTokens: number;
+  /** Its answer comes in one piece: when its first token came is not seen. Default: false. */
+  readonly isUnseen?: boolean;
 }
 
 /** How a request ended; the books do not tell these apart, speeds and metrics do. */
@@ -98,13 +100,15 @@ export class Reservation {
     this.#clock = clock;
     this.#observer = observer;
     this.#onEnd = onEnd;
+    this.#touchedMs = clock.nowMs();
     this.#share = {
       uncachedTokens: claim.uncachedTokens,
       uncachedPairs: pairsOf(claim.promptTokens, claim.uncachedTokens),
       heldBlocks: this.#blocksOf(claim.promptTokens),
       headSinceMs: null,
+      sinceMs: this.#touchedMs,
+      isUnseen: claim.isUnseen ?? false,
     };
-    this.#touchedMs = clock.nowMs();
     account.add(this.#share, this.#touchedMs);
   }
 

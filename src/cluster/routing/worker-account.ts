@@ -8,6 +8,9 @@ export interface Share {
   heldBlocks: number;
   /** Where the request waits for its first token: when it became the first in line; else null. */
   headSinceMs: number | null;
+  readonly sinceMs: number;
+  /** Its first token is not seen: its prompt counts as computed after the time that it takes. */
+  readonly isUnseen: boolean;
 }
 
 /** Load that this router did not cause. */
@@ -43,6 +46,9 @@ export class WorkerAccount {
   #peakHeldBlocks = 0;
   #peakDecoding = 0;
   #lastWaitMs = Number.NEGATIVE_INFINITY;
+  /** Requests that the worker had when it refused one. */
+  #takesMax = Number.POSITIVE_INFINITY;
+  #takesUntilMs = 0;
 
   constructor(epoch: string | null) {
     this.epoch = epoch;
@@ -96,8 +102,44 @@ export class WorkerAccount {
     return this.#waiting.size === 0 && this.#lastWaitMs <= ms;
   }
 
+  /**
+   * How much longer than its own prompt takes the oldest request without a first token has waited,
+   * in ms: more than other prompts before it, it says that the worker has no place for it.
+   */
+  lateMs(nowMs: number, speeds: WorkerSpeeds): number {
+    this.#passUnseen(nowMs, speeds);
+    for (const { sinceMs, uncachedTokens, uncachedPairs, isUnseen } of this.#waiting) {
+      if (isUnseen) continue;
+      return Math.max(nowMs - sinceMs - prefillMs(speeds, uncachedTokens, uncachedPairs), 0);
+    }
+    return 0;
+  }
+
+  /** The worker refused a request beside those that it has. */
+  refused(untilMs: number): void {
+    this.#takesMax = this.#requests;
+    this.#takesUntilMs = untilMs;
+  }
+
+  /** Requests that the worker takes at once, as far as it has said. */
+  takesMax(nowMs: number): number {
+    return nowMs < this.#takesUntilMs ? this.#takesMax : Number.POSITIVE_INFINITY;
+  }
+
+  /** Prompts whose first tokens are not seen are over when their time is. */
+  #passUnseen(nowMs: number, speeds: WorkerSpeeds): void {
+    for (const share of this.#waiting) {
+      if (!share.isUnseen || share.headSinceMs === null) return;
+      const ms = prefillMs(speeds, share.uncachedTokens, share.uncachedPairs);
+      const doneMs = share.headSinceMs + ms;
+      if (doneMs > nowMs) return;
+      this.stopWaiting(share, doneMs);
+    }
+  }
+
   /** The first in line shrinks with time, down to nothing where it takes longer than expected. */
   view(nowMs: number, speeds: WorkerSpeeds | null): WorkerBooks {
+    if (speeds !== null) this.#passUnseen(nowMs, speeds);
     const foreign = this.#foreign.untilMs > nowMs ? this.#foreign : NO_FOREIGN;
     const [head, part] = this.#headProgress(nowMs, speeds);
     const ownTokens = this.#uncachedTokens - part * head.uncachedTokens;
@@ -156,7 +198,10 @@ export class WorkerAccount {
   }
 }
 
-const NO_SHARE: Share = { uncachedTokens: 0, uncachedPairs: 0, heldBlocks: 0, headSinceMs: null };
+const NO_SHARE: Share = {
+  ...{ uncachedTokens: 0, uncachedPairs: 0, heldBlocks: 0, headSinceMs: null },
+  ...{ sinceMs: 0, isUnseen: false },
+};
 
 function over(all: number, own: number): number {
   return Math.max(0, all - own);

@@ -6,17 +6,22 @@ interface Case {
   readonly key?: string;
   readonly priority?: number;
   readonly tokens?: number;
+  readonly bytes?: number;
+  readonly lane?: string;
+  readonly hasRoom?: () => boolean;
 }
 
-function start(options: Partial<{ requestsMax: number; keyRequestsMax: number }> = {}) {
+function start(
+  options: Partial<{ requestsMax: number; keyRequestsMax: number; bytesMax: number }> = {},
+) {
   const clock = new SimClock();
   const bounds = { requestsMax: 1000, keyRequestsMax: 1000, waitMsMax: 10_000, ...options };
   const queue = new RequestQueue({ clock, timer: clock, ...bounds });
   const admitted: string[] = [];
   const refused: [string, Refusal][] = [];
-  const offer = (name: string, { key = "a", priority = 0, tokens = 100 }: Case = {}) => {
+  const offer = (name: string, { key = "a", priority = 0, tokens = 100, ...rest }: Case = {}) => {
     const request: QueuedRequest = {
-      ...{ key, priority, uncachedTokens: tokens },
+      ...{ key, priority, uncachedTokens: tokens, ...rest },
       admit: () => admitted.push(name),
       refuse: (refusal) => refused.push([name, refusal]),
     };
@@ -112,5 +117,76 @@ describe("bounds", () => {
     expect(offer("3")).toMatchObject({ status: 503, reason: "closed" });
     clock.run();
     expect(refused).toHaveLength(2);
+  });
+});
+
+describe("lanes", () => {
+  test("[CL140] a lane without room holds no other up; priorities hold across lanes", () => {
+    const { queue, admitted, offer } = start();
+    let hasRoom = false;
+    offer("x late", { lane: "x", priority: 2, hasRoom: () => hasRoom });
+    offer("x first", { lane: "x", priority: -9, hasRoom: () => hasRoom });
+    offer("y late", { lane: "y", priority: 1 });
+    offer("y", { lane: "y" });
+    while (queue.admitNext());
+    expect(admitted).toEqual(["y", "y late"]);
+    offer("y last", { lane: "y", priority: 1 });
+    hasRoom = true;
+    while (queue.admitNext());
+    expect(admitted.slice(2)).toEqual(["x first", "y last", "x late"]);
+    expect(queue.count).toBe(0);
+  });
+
+  test("[CL140] lanes of one priority take turns", () => {
+    const { queue, admitted, offer } = start();
+    for (let at = 0; at < 3; at++) offer(`x${at}`, { lane: "x" });
+    for (let at = 0; at < 2; at++) offer(`y${at}`, { lane: "y" });
+    while (queue.admitNext());
+    expect(admitted).toEqual(["x0", "y0", "x1", "y1", "x2"]);
+  });
+});
+
+describe("hostile requests", () => {
+  test("[CL143] 10^4 priorities and keys, left and admitted at random, end at zero", () => {
+    const rng = seededRng(5);
+    const bounds = { requestsMax: 10_000, keyRequestsMax: 10_000, bytesMax: 1e9 };
+    const { queue, admitted, offer, clock } = start(bounds);
+    const waiting: { readonly leave: () => void; readonly priority: number }[] = [];
+    for (let at = 0; at < 10_000; at++) {
+      const priority = Math.floor((rng.next() - 0.5) * Number.MAX_SAFE_INTEGER);
+      const lane = `lane ${at % 7}`;
+      const left = offer(`${priority}`, { priority, key: `key ${at}`, bytes: 10, lane });
+      if (typeof left === "function") waiting.push({ leave: left, priority });
+    }
+    expect([queue.count, queue.bytes]).toEqual([10_000, 100_000]);
+    expect(offer("one more")).toMatchObject({ status: 503, reason: "full" });
+    const leaving = new Set(waiting.filter(() => rng.next() < 0.5));
+    for (const { leave } of leaving) leave();
+    while (queue.admitNext());
+    const staying = waiting.filter((each) => !leaving.has(each));
+    const wanted = staying.map(({ priority }) => priority).sort((a, b) => a - b);
+    expect(queue.count).toBe(0);
+    expect(admitted.map(Number)).toEqual(wanted);
+    clock.run();
+    expect([queue.count, queue.bytes]).toEqual([0, 0]);
+  });
+
+  test("[CL143] bodies that wait are bounded in bytes, and counted down again", () => {
+    const { queue, offer } = start({ bytesMax: 1000 });
+    offer("half", { bytes: 600 });
+    expect(offer("too much", { bytes: 600 })).toMatchObject({ reason: "full" });
+    queue.admitNext();
+    expect(typeof offer("fits now", { bytes: 600 })).toBe("function");
+  });
+
+  test("[CL143] quiet times between admissions are no part of Retry-After", () => {
+    const { clock, queue, offer } = start({ requestsMax: 4 });
+    for (let turn = 0; turn < 5; turn++) {
+      offer("alone");
+      queue.admitNext();
+      clock.run(clock.nowMs() + 9000);
+    }
+    for (let at = 0; at < 4; at++) offer(`${at}`);
+    expect(offer("last")).toMatchObject({ reason: "full", retryAfterS: 1 });
   });
 });

@@ -1,0 +1,48 @@
+/** What clients and books are told of how a relay went. */
+import type { IncomingHttpHeaders } from "node:http";
+import { EngineError } from "#base";
+import type { ReservationEnd, Unrouted } from "#cluster/routing";
+import type { Outcome } from "./attempt.ts";
+
+/** Headers of a worker's answer that concern the client. */
+export function passedHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const name of ["content-type", "retry-after"] as const) {
+    const value = headers[name];
+    if (typeof value === "string") passed[name] = value;
+  }
+  return passed;
+}
+
+/** For the books of load. */
+export function endOf(outcome: Outcome): ReservationEnd {
+  switch (outcome.kind) {
+    case "cancelled":
+      return "cancelled";
+    case "failed":
+      return outcome.error.code === "WORKER_TIMEOUT" ? "timed-out" : "failed";
+    case "answered":
+      return outcome.answer.status < 500 ? "ended" : "failed";
+    default:
+      return "ended";
+  }
+}
+
+const BUSY_MS = 1000;
+const BUSY_MS_MAX = 15_000;
+
+/** How long a worker that refused a request is held to be full, in ms. */
+export function busyMs(headers: IncomingHttpHeaders): number {
+  const ms = Number(headers["retry-after"]) * 1000;
+  return ms > 0 ? Math.min(ms, BUSY_MS_MAX) : BUSY_MS;
+}
+
+/** No worker was found. */
+export function unroutedError(reason: Unrouted["reason"], model: string | null): EngineError {
+  if (reason === "model" && model !== null) {
+    const message = `The model \`${model.slice(0, 200)}\` does not exist.`;
+    return new EngineError("MODEL_NOT_FOUND", message, { param: "model" });
+  }
+  const wanted = "a worker must be ready, current value is none";
+  return new EngineError("NOT_READY", `Cannot accept request: ${wanted}; try again later`);
+}

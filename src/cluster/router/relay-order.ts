@@ -1,0 +1,66 @@
+/** What a relay is made of and what it answers. */
+import type { ServerResponse } from "node:http";
+import type { Dispatcher, DispatchRequest } from "#cluster/routing";
+import type { AttemptLimits, WorkerAnswer } from "./attempt.ts";
+import type { GenerationRequest } from "./generation-request.ts";
+import type { HitWatch } from "./hit-watch.ts";
+import type { ModelCodecs } from "./model-codecs.ts";
+import type { TokenOrigin } from "./prompt-reader.ts";
+import type { RelayMetrics } from "./relay-metrics.ts";
+import type { SharedLoads } from "./shared-loads.ts";
+import type { Sweep } from "./sweep.ts";
+import type { WaitingRoom } from "./waiting-room.ts";
+import type { WorkerLinks } from "./worker-links.ts";
+
+/** What all relays share. */
+export interface RelayTools {
+  readonly dispatcher: Dispatcher;
+  readonly links: WorkerLinks;
+  readonly sweep: Sweep;
+  readonly metrics: RelayMetrics;
+  readonly limits: AttemptLimits & {
+    readonly retriesMax: number;
+    readonly migrationsMax: number;
+    readonly streamKeepAliveMs: number;
+    readonly queueTimeoutMs: number;
+  };
+  readonly codecs: Pick<ModelCodecs, "agrees">;
+  readonly hits: HitWatch;
+  readonly room: WaitingRoom;
+  /** Null: this router is alone. */
+  readonly shared: SharedLoads | null;
+  readonly showWorker: boolean;
+  /** One line for operators. */
+  readonly say: (message: string, fields?: object) => void;
+}
+
+/** One request. */
+export interface RelayOrder {
+  readonly request: GenerationRequest;
+  /** What the dispatcher reads; `excluded` is the relay's. */
+  readonly query: Omit<DispatchRequest, "excluded">;
+  /** The client's API key; "": none. */
+  readonly key: string;
+  readonly origin: TokenOrigin;
+  /** By prompt, where the router knows them. */
+  readonly promptTokenIds: readonly (readonly number[])[] | null;
+  readonly response: ServerResponse;
+  /** Headers that every answer has. */
+  readonly headers: Readonly<Record<string, string | number | string[] | undefined>>;
+  /** Draws of the request. */
+  readonly seed: number;
+  /** Unix time in seconds. */
+  readonly created: number;
+  readonly arrivedMs: number;
+}
+
+/** An answer for the caller to send; null: it was streamed, or the client is gone. */
+export type RelayAnswer = (WorkerAnswer & { readonly workerId: string }) | null;
+
+/** Who got a request, for its log line. */
+export interface RelayNotes {
+  workerId: string | null;
+  attempts: number;
+  migrations: number;
+  outputTokens: number;
+}
