@@ -69,6 +69,37 @@ test("hashes of 64 bits are exact, there and back", () => {
   expect(parseKvEvent(text)).toEqual({ id: 1, event });
 });
 
+test("digits within a text are text, and wide numbers are numbers alone", () => {
+  const stored = (salt: string) =>
+    `{"event_id":1,"data":{"type":"stored","parent_hash":[],"blocks":[{"block_hash":${largest},` +
+    `"token_ids":[7],"cache_level":0,"priority":35,"cache_salt":${salt}}]}}`;
+  for (const salt of [
+    "a,1234567890123456789 b",
+    "[1234567890123456789",
+    '":1234567890123456789,"',
+  ]) {
+    const text = stored(JSON.stringify(salt)).replace("[]", `${largest}`);
+    const event = parseKvEvent(text)?.event;
+    expect(event).toMatchObject({
+      parentHash: largest,
+      blocks: [{ hash: largest, cacheSalt: salt }],
+    });
+  }
+  const refused = (json: string) => () => parseKvEvent(json);
+  const wide = "12345678901234567890";
+  expect(refused(stored(wide).replace("[]", "1"))).toThrow(
+    `must be a string, current value is ${wide}`,
+  );
+  expect(refused(stored("null"))).toThrow("parent_hash must be an unsigned 64-bit integer");
+  expect(refused(`{"event_id":${wide},"data":{}}`)).toThrow(`current value is ${wide}`);
+  expect(refused(`{"event_id":1,"data":${wide}}`)).toThrow("data must be an object");
+  expect(refused(`{"event_id":1,"data":[0${wide}]}`)).toThrow("they must be JSON");
+  for (const value of [`-${wide}`, `${wide}1`, `"${wide}"`, "1234567890123456.5", "1e30"]) {
+    const removal = `{"event_id":1,"data":{"type":"removed","block_hashes":[${value}]}}`;
+    expect(refused(removal), value).toThrow("block_hashes must be an unsigned 64-bit integer");
+  }
+});
+
 test("extra ids are told per token, and read back where one is not 0", () => {
   const blocks = [storedBlock(1n, { extraIds: [0, 7, 0, 0] }), storedBlock(2n)];
   const event: KvEvent = { type: "stored", parentHash: null, blocks };
