@@ -82,7 +82,10 @@ export class FleetCaches {
       const place = { lookup: index, number, model: text, blockTokens: TEXT_BLOCK };
       return { ...place, announces: false, routed };
     }
-    if (announces) return { lookup: index, number, announces, ...workerScope(info) };
+    if (announces && info.kv !== null) {
+      const { groupWindows } = info.kv;
+      return { lookup: index, number, announces, groupWindows, ...workerScope(info) };
+    }
     const blockTokens = info.kv?.blockTokens ?? BLOCK_TOKENS;
     return { lookup: index, number, model, blockTokens, announces, routed };
   }

@@ -1,6 +1,6 @@
 /** Tokenizers of the models that workers serve, where the router can read them. */
 import { basename } from "node:path";
-import { isPlainObject, messageOf } from "#base";
+import { EngineError, isPlainObject, messageOf } from "#base";
 import type { WorkerInfo } from "#cluster/protocol";
 import { bundledModel, TextModel } from "#engine";
 import { chatPromptTokens, completionPromptTokens, type PromptSource } from "#server";
@@ -129,15 +129,28 @@ async function differenceOf(
     const { status, text: answer } = await askWorker(link, {
       ...{ method: "POST", path: "/tokenize", body, timeoutMs: PROBE_MS },
     });
+    const own = await ownTokens(text, probe);
+    // Without a chat template neither can read a chat.
+    if (own === null && status === 400) continue;
     if (status !== 200) return `POST /tokenize answers ${status}`;
-    const signal = AbortSignal.timeout(PROBE_MS);
-    const own =
-      "messages" in probe
-        ? await chatPromptTokens(text, probe, signal)
-        : (await completionPromptTokens(text, probe, signal))[0];
     const theirs: unknown = JSON.parse(answer);
     const tokens = isPlainObject(theirs) ? theirs.tokens : null;
     if (JSON.stringify(tokens) !== JSON.stringify(own)) return "its tokenizer makes other ids";
   }
   return null;
+}
+
+/** Null: the router has no way to read the probe. */
+async function ownTokens(
+  text: TextModel,
+  probe: (typeof PROBES)[number],
+): Promise<readonly number[] | null> {
+  const signal = AbortSignal.timeout(PROBE_MS);
+  try {
+    if ("messages" in probe) return await chatPromptTokens(text, probe, signal);
+    return (await completionPromptTokens(text, probe, signal))[0] ?? null;
+  } catch (error) {
+    if (error instanceof EngineError) return null;
+    throw error;
+  }
 }

@@ -57,6 +57,8 @@ export interface IndexPlace {
   /** As its events name it. */
   readonly model: string;
   readonly blockTokens: number;
+  /** By group of layers, as in `WorkerKv`. Default: one group that sees everything. */
+  readonly groupWindows?: readonly (number | null)[];
   /** Whether the worker says what it has. */
   readonly announces: boolean;
   /** Told what the worker got. */
@@ -153,6 +155,8 @@ export interface PrefixAnswer {
   before: Uint8Array | null;
 }
 
+const ONE_GROUP = [null] as const;
+
 /** The answers to one prompt, each asked for once. */
 class PrefixAnswers {
   readonly #query: PrefixQuery;
@@ -163,17 +167,23 @@ class PrefixAnswers {
   }
 
   /** Null: the prompt's tokens are not known. */
-  of({ lookup, model, blockTokens }: IndexPlace): PrefixAnswer | null {
+  of({ lookup, model, blockTokens, groupWindows = ONE_GROUP }: IndexPlace): PrefixAnswer | null {
     const { tokens, salt, lora } = this.#query;
     if (tokens === null) return null;
     const answers = this.#answers.get(lookup) ?? new Map<string, PrefixAnswer>();
     this.#answers.set(lookup, answers);
-    const name = `${blockTokens} ${model}`;
+    const name = `${blockTokens} ${groupWindows.join()} ${model}`;
     const known = answers.get(name);
     if (known !== undefined) return known;
     const scope: KvScope = { model, blockTokens, salt, lora, group: 0 };
     const prompt = lookup.blocksOf(scope, tokens);
-    const matches = new Map(lookup.find(prompt).map((match) => [match.worker, match]));
+    const groups = groupWindows.map((windowTokens, group) => ({
+      prompt: group === 0 ? prompt : lookup.blocksOf({ ...scope, group }, tokens),
+      windowTokens,
+    }));
+    const isOne = groups.length === 1 && groups[0]?.windowTokens === null;
+    const found = isOne ? lookup.find(prompt) : lookup.findGroups(groups);
+    const matches = new Map(found.map((match) => [match.worker, match]));
     const seen = new Map<WorkerNumber, PrefixMatch>();
     const answer: PrefixAnswer = { prompt, matches, seen, before: null };
     answers.set(name, answer);
