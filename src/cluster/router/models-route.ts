@@ -16,6 +16,9 @@ interface ModelCard {
   readonly workers: number;
 }
 
+const NO_WORKER =
+  "Cannot list models: a worker must be ready, current value is none; try again later";
+
 export function modelsRoutes(app: FastifyInstance, context: RouterContext): void {
   const created = Math.floor(Date.now() / 1000);
   app.get("/v1/models", async () => ({ object: "list", data: modelCards(context, created) }));
@@ -43,5 +46,7 @@ function modelCards({ membership }: RouterContext, created: number): ModelCard[]
       });
     }
   }
+  // An empty list would be taken for the truth; "not ready" is asked again.
+  if (cards.size === 0) throw new EngineError("NOT_READY", NO_WORKER);
   return [...cards.values()];
 }
