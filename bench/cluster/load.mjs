@@ -20,7 +20,7 @@ import {
   TrafficWords,
   traceRequests,
 } from "../../dist/simulator/index.js";
-import { readFlags } from "../../tools/flags.mjs";
+import { readFlags, refuse } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
 import { LoadStats } from "./load-stats.mjs";
 import { askStream } from "./stream-client.mjs";
@@ -47,9 +47,9 @@ const { values: flags } = readFlags({
     out: { type: "string" },
   },
 });
-if (flags.url === undefined) throw new Error("Cannot send traffic: --url must be given");
+if (flags.url === undefined) refuse("Cannot send traffic: --url must be given");
 if (!["ids", "text", "chat"].includes(flags.api)) {
-  throw new Error(`Cannot use --api ${flags.api}: it must be ids, text or chat`);
+  refuse(`Cannot use --api ${flags.api}: it must be ids, text or chat`);
 }
 
 const tokenizerJson = JSON.parse(readFileSync(`${flags.tokenizer}/tokenizer.json`, "utf8"));
@@ -93,9 +93,18 @@ async function makeTraffic(seed) {
 }
 
 async function firstModel() {
-  const response = await fetch(`${urls[0]}/v1/models`, { headers: headers(null) });
-  const { data } = await response.json();
-  return data[0].id;
+  const url = `${urls[0]}/v1/models`;
+  const response = await fetch(url, { headers: headers(null) }).catch(() => null);
+  if (response === null) refuse(`Cannot send traffic: nothing answers at ${url}`);
+  const text = await response.text();
+  if (!response.ok) refuse(`Cannot send traffic: ${url} answers ${response.status}: ${text}`);
+  const [first] = JSON.parse(text).data ?? [];
+  return first?.id ?? refuse(`Cannot send traffic: ${url} names no model; give --model`);
+}
+
+/** Of this command, without the key: results are shown to others. */
+function wordsShown() {
+  return process.argv.slice(2).map((word) => (word === flags.key ? "KEY" : word));
 }
 
 function headers(session) {
@@ -148,7 +157,7 @@ async function sleepUntil(ms) {
 
 function report() {
   const result = {
-    command: `node bench/cluster/load.mjs ${process.argv.slice(2).join(" ")}`,
+    command: `node bench/cluster/load.mjs ${wordsShown().join(" ")}`,
     machine: describeMachine(),
     traffic: { name: traffic.name, ...summaryOf(traffic) },
     seconds: (performance.now() - startMs) / 1000,

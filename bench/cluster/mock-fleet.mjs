@@ -2,36 +2,34 @@
 //   [--blocks 20000,0,0] [--port 0] [--model-name NAME] [--kv-events]
 // Mock workers in this process, each with an address: their URLs, a line each. With --kv-events
 // also where each publishes its KV events by ZeroMQ, and replays them. SIGTERM ends them.
-import { parseArgs } from "node:util";
 import { startMockModels } from "../../dist/index.js";
 import { startServer } from "../../dist/server/index.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { freePort } from "./processes.mjs";
 
-const { values } = parseArgs({
+const { values } = readFlags({
   options: {
-    workers: { type: "string", default: "8" },
-    speedup: { type: "string", default: "1" },
+    workers: { type: "number", default: 8, min: 1 },
+    speedup: { type: "number", default: 1, min: 0.001 },
     "cost-model": { type: "string", default: "h200-8b" },
-    blocks: { type: "string" },
-    port: { type: "string", default: "0" },
+    blocks: { type: "numbers" },
+    port: { type: "number", default: 0 },
     "model-name": { type: "string" },
     "kv-events": { type: "boolean", default: false },
   },
 });
-const count = Number(values.workers);
-const firstPort = Number(values.port);
-const models = await startMockModels(count, {
+const models = await startMockModels(values.workers, {
   costModel: values["cost-model"],
-  speedup: Number(values.speedup),
+  speedup: values.speedup,
   meanOutputTokens: null,
   // Hashes are then vLLM's: readers of its events may compute them again.
   ...(values["kv-events"] ? { kvCache: { hashAlgorithm: "sha256_cbor" } } : {}),
   onWarning: () => {},
-  ...(values.blocks === undefined ? {} : { blocks: values.blocks.split(",").map(Number) }),
+  ...(values.blocks === undefined ? {} : { blocks: values.blocks }),
 });
 const servers = [];
 for (const [place, model] of models.entries()) {
-  const port = firstPort === 0 ? 0 : firstPort + place;
+  const port = values.port === 0 ? 0 : values.port + place;
   const events = values["kv-events"] ? await eventAddresses() : [];
   const [kvEventsZmq = null, kvEventsZmqReplay = null] = events;
   const server = await startServer(model, {

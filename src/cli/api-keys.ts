@@ -65,7 +65,7 @@ async function keysOfFile(
   flag: string,
   warn: (message: string) => void,
 ): Promise<string[]> {
-  const lines = (await readKeyFile(file, warn)).split(/\r?\n/).map((line) => line.trim());
+  const lines = (await readKeyFile(file, flag, warn)).split(/\r?\n/).map((line) => line.trim());
   const keys: string[] = [];
   for (const [index, line] of lines.entries()) {
     if (line === "" || line.startsWith("#")) continue;
@@ -81,12 +81,18 @@ async function keysOfFile(
   );
 }
 
-async function readKeyFile(file: string, warn: (message: string) => void): Promise<string> {
+async function readKeyFile(
+  file: string,
+  flag: string,
+  warn: (message: string) => void,
+): Promise<string> {
   try {
     await using handle = await open(file);
     const { mode } = await handle.stat();
     if (process.getuid !== undefined && (mode & OTHERS) !== 0) {
-      warn(`Other users of this machine may read ${file}; remove that permission: chmod 600`);
+      warn(
+        `Other users of this machine may read ${file}; remove that permission: chmod 600 ${file}`,
+      );
     }
     const bytes = Buffer.alloc(FILE_BYTES_MAX + 1);
     let length = 0;
@@ -97,7 +103,7 @@ async function readKeyFile(file: string, warn: (message: string) => void): Promi
     if (length > FILE_BYTES_MAX) throw new Error(`it has more than ${FILE_BYTES_MAX} bytes`);
     return bytes.toString("utf8", 0, length);
   } catch (cause) {
-    throw fileProblem({ action: "read", file, wanted: "a file of API keys", cause });
+    throw fileProblem({ action: "read", file, wanted: `the file of ${flag}`, cause });
   }
 }
 

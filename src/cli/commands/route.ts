@@ -128,7 +128,16 @@ async function explain(
   });
   const text = await answer.text();
   if (!answer.ok) {
-    throw new EngineError("NETWORK", `Cannot explain: ${url} answers ${answer.status}: ${text}`);
+    throw new EngineError("NETWORK", `Cannot explain: ${refusalOf(url, answer.status, text)}`);
   }
   process.stdout.write(explanationText(JSON.parse(text)));
+}
+
+/** Why a server does not explain, with the remedy. */
+function refusalOf(url: string, status: number, text: string): string {
+  if (status === 401)
+    return `${url} needs an API key of the router (status 401); give --api-key-file`;
+  if (status === 404)
+    return `${url} must be a router's, current value is another server's (status 404)`;
+  return `${url} answers ${status}: ${text}`;
 }

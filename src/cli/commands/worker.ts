@@ -84,7 +84,8 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
       const link = new RedisLink({ url: redis, warn });
       const { announced, publisher } = publishing(info, served, { redis, warn });
       const announcer = new RedisAnnouncer(announced, { link, leaseMs, warn });
-      say(`worker ${info.id} at ${info.url}, announced in Redis at ${link.place}`);
+      const name = info.id === info.url ? "" : ` as ${info.id}`;
+      say(`announcing ${info.url}${name} in Redis at ${link.place}`);
       return {
         drain: async () => {
           await announcer.drain();

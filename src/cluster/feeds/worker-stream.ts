@@ -69,5 +69,7 @@ async function connect(
   // Read by hand: leaving a loop over the body would wait for the worker to end it.
   if (response.status === 200 && response.body !== null) return response.body.getReader();
   await response.body?.cancel();
-  throw new EngineError("NETWORK", `it answered ${response.status}`);
+  const { status } = response;
+  const why = status === 401 || status === 403 ? ": it refuses the secret or key" : "";
+  throw new EngineError("NETWORK", `it answered ${status}${why}`);
 }

@@ -204,12 +204,13 @@ export class Relay implements Watched {
 
   #judgeAnswer(answer: WorkerAnswer, link: WorkerLink): RelayAnswer | "again" {
     const { metrics } = this.#tools;
-    const { id } = link.info;
+    const { id, kind } = link.info;
     const { status } = answer;
     const own = { ...answer, workerId: id };
     if (status === 401 || status === 403) {
       link.breaker.undecided();
-      const reason = `it refuses the router's key (${status}); see --worker-api-key-file`;
+      const flag = kind === "perigee" ? "--cluster-secret-file" : "--worker-api-key-file";
+      const reason = `it refuses the router's key (status ${status}); check ${flag}`;
       const error = new EngineError("WORKER_FAILED", `Cannot relay: worker ${id}: ${reason}`);
       metrics.ended(id, "refused");
       this.#tools.say(error.message);

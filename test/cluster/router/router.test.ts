@@ -44,7 +44,7 @@ describe("secrets", () => {
     const { post } = clientsOf(await routeTo([url]));
     const answer = await post("/v1/chat/completions", chat);
     expect(answer.status).toBe(502);
-    expect(await answer.text()).toContain("--worker-api-key-file");
+    expect(await answer.text()).toContain("check --worker-api-key-file");
   });
 
   test("[CL89] with a certificate clients come by https", async () => {
