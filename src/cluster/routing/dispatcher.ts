@@ -71,7 +71,8 @@ export interface Weighed {
 export interface Unrouted {
   readonly type: "unrouted";
   /**
-   * `model`: no member serves it; `gone`: those that serve it drain or are unreachable;
+   * `model`: no member serves it; `gone`: those that serve it drain or are unreachable, or there is
+   * no member at all;
    * `excluded`: all others have failed the request or are held to be broken.
    */
   readonly reason: "model" | "gone" | "excluded";
@@ -272,8 +273,10 @@ export class Dispatcher {
   /** Those that may be asked; where there is none, the reason that held back the last of them. */
   #eligible(request: DispatchRequest): EligibleMembers {
     const workers: WorkerInfo[] = [];
-    let reason: Unrouted["reason"] = "model";
-    for (const member of this.#options.membership.workers.values()) {
+    const members = this.#options.membership.workers;
+    // A router that has just started knows no worker yet: the model may well exist.
+    let reason: Unrouted["reason"] = members.size === 0 ? "gone" : "model";
+    for (const member of members.values()) {
       const leftOut = this.#leftOut(request, member);
       if (leftOut === null) workers.push(member.info);
       else if (leftOut === "excluded" || (leftOut === "gone" && reason === "model")) {

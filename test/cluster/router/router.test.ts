@@ -88,6 +88,19 @@ describe("the start", () => {
   });
 });
 
+test("[CL50] without any worker a router is not ready, whatever model is asked for", async () => {
+  const away = `http://127.0.0.1:${await freePort()}`;
+  const { get, post } = clientsOf(await routeTo([away]));
+  for (const answer of [
+    await get("/health/ready"),
+    await get("/v1/models"),
+    await get("/v1/models/toy"),
+    await post("/v1/chat/completions", chat),
+  ]) {
+    expect(answer.status).toBe(503);
+  }
+});
+
 describe("the end", () => {
   test("[CL90] running requests finish, new ones get 503, a second call ends them", async () => {
     const { router, post, get } = await routeToys(
