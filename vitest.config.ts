@@ -9,7 +9,7 @@ const minuteMs = 60_000;
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isLong = ({ moduleId }: TestSpecification) => /hostile|emulated/.test(moduleId);
+    const isLong = ({ moduleId }: TestSpecification) => /hostile|chaos|emulated/.test(moduleId);
     return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
   }
 }

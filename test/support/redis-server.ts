@@ -20,15 +20,25 @@ export class TestRedis {
   readonly port: number;
   readonly #folder = mkdtempSync(join(tmpdir(), "perigee-redis-"));
   readonly #password: string | null;
+  readonly #env: Readonly<Record<string, string>>;
   #process: ChildProcess | null = null;
 
-  private constructor(port: number, password: string | null) {
+  private constructor(
+    port: number,
+    password: string | null,
+    env: Readonly<Record<string, string>>,
+  ) {
     this.port = port;
     this.#password = password;
+    this.#env = env;
   }
 
-  static async start(password: string | null = null): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort(), password);
+  /** `env`: further variables of its environment. */
+  static async start(
+    password: string | null = null,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), password, env);
     await redis.start();
     return redis;
   }
@@ -44,6 +54,7 @@ export class TestRedis {
     const access = this.#password === null ? [] : ["--requirepass", this.#password];
     this.#process = spawn(PROGRAM ?? "redis-server", [...options, this.#folder, ...access], {
       stdio: "ignore",
+      env: { ...process.env, ...this.#env },
     });
     const client = this.client();
     await client.ping();

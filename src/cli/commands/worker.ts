@@ -31,6 +31,8 @@ const FLEET_HEADING = "Fleet:";
 const REDIS_VARIABLE = "PERIGEE_REDIS";
 /** Routers that were told of the end still send what they decided before. */
 const LAST_REQUESTS_MS = 200;
+/** Longest wait between two tries to reach Redis. */
+const RETRY_MS_MAX = 2000;
 /** Addresses that stand for all of a machine: no router can call them. */
 const ANY_HOST = new Set(["0.0.0.0", "[::]"]);
 
@@ -81,7 +83,9 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
       const { redis, leaseMs } = config;
       if (redis === null) return nobodyTold();
       const { info } = readWorkerReport(served.server.report());
-      const link = new RedisLink({ url: redis, warn });
+      // Routers wait for one lease: an entry must be written again before it ends.
+      const retryMsMax = Math.min(RETRY_MS_MAX, config.leaseMs / 4);
+      const link = new RedisLink({ url: redis, warn, retryMsMax });
       const { announced, publisher } = publishing(info, served, { redis, warn });
       const announcer = new RedisAnnouncer(announced, { link, leaseMs, warn });
       const name = info.id === info.url ? "" : ` as ${info.id}`;

@@ -73,7 +73,7 @@ export class TrtllmFeed implements KvFeed {
   }
 
   async #poll(): Promise<string> {
-    const { apiKey, silenceMs, messageBytesMax } = this.#settings;
+    const { apiKey, silenceMs, messageBytesMax, fetch: ask } = this.#settings;
     const headers: Record<string, string> = { accept: "application/json" };
     if (apiKey !== null) headers.authorization = `Bearer ${apiKey}`;
     // No AbortSignal.any: Node 20 may collect such a signal while it is awaited.
@@ -83,7 +83,7 @@ export class TrtllmFeed implements KvFeed {
     if (this.#ended.signal.aborted) stopNow();
     const timeout = setTimeout(stopNow, silenceMs);
     try {
-      const response = await fetch(`${this.#url}/kv_cache_events`, {
+      const response = await ask(`${this.#url}/kv_cache_events`, {
         method: "POST",
         headers,
         redirect: "error",

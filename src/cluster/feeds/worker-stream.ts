@@ -61,7 +61,7 @@ async function connect(
   const headers: Record<string, string> = { accept: "text/event-stream" };
   if (settings.apiKey !== null) headers.authorization = `Bearer ${settings.apiKey}`;
   if (afterId !== null) headers["last-event-id"] = afterId;
-  const response = await fetch(`${url}/kv_cache_events/stream?tokens=plain`, {
+  const response = await settings.fetch(`${url}/kv_cache_events/stream?tokens=plain`, {
     headers,
     signal,
     redirect: "error",

@@ -15,6 +15,8 @@ export interface GetOptions {
   /** Sent as bearer token. */
   readonly token?: string | null;
   readonly signal?: AbortSignal;
+  /** What asks. Default: the system's fetch, with the system's authorities. */
+  readonly fetch?: typeof fetch;
   /** Default: 2 s for all of the answer. */
   readonly timeoutMs?: number;
 }
@@ -25,9 +27,10 @@ export interface GetOptions {
  */
 export async function boundedGet(url: string, options: GetOptions = {}): Promise<SmallAnswer> {
   const { token = null, signal, timeoutMs = TIMEOUT_MS } = options;
+  const ask = options.fetch ?? fetch;
   const late = AbortSignal.timeout(timeoutMs);
   try {
-    const answer = await fetch(url, {
+    const answer = await ask(url, {
       redirect: "manual",
       headers: token === null ? {} : { authorization: `Bearer ${token}` },
       signal: signal === undefined ? late : AbortSignal.any([late, signal]),

@@ -7,6 +7,8 @@ const INTERVAL_MS = 1000;
 export interface LoadWatchOptions {
   /** The fleet's secret. */
   readonly secret: string | null;
+  /** What asks workers. Default: the system's fetch. */
+  readonly fetch?: typeof fetch;
   /** Between two questions to a worker. Default: 1 s. */
   readonly intervalMs?: number;
   readonly onLoad: (info: WorkerInfo, load: WorkerLoad) => void;
@@ -42,11 +44,14 @@ export class LoadWatch {
   }
 
   async #ask(info: WorkerInfo): Promise<void> {
-    const { secret, onLoad } = this.#options;
+    const { secret, onLoad, fetch: ask } = this.#options;
     const { signal } = this.#stop;
     this.#asked.add(info.id);
     try {
-      const report = await readReport({ url: info.url, secret, workerApiKey: null, signal });
+      const report = await readReport({
+        ...{ url: info.url, secret, workerApiKey: null, signal },
+        ...(ask !== undefined && { fetch: ask }),
+      });
       const isSame = report?.info.epoch === info.epoch;
       if (isSame && report.load !== null && !signal.aborted) onLoad(info, report.load);
     } catch {

@@ -24,7 +24,8 @@ export interface MembershipSources extends ProbeAccess {
  * Throws INVALID_ARGUMENT for an address that is none, and where there is no source at all.
  */
 export function openMembership(sources: MembershipSources): Membership {
-  const { redis, workers, warn, say, secret, workerApiKey } = sources;
+  const { redis, workers, ...rest } = sources;
+  const { warn } = rest;
   if (redis === null && workers.length === 0) {
     throw new EngineError(
       "INVALID_ARGUMENT",
@@ -37,7 +38,7 @@ export function openMembership(sources: MembershipSources): Membership {
   if (redis !== null)
     parts.push(new RedisMembership({ link: new RedisLink({ url: redis, warn }), warn }));
   if (workers.length > 0) {
-    parts.push(new StaticMembership({ urls: workers, secret, workerApiKey, warn, say }));
+    parts.push(new StaticMembership({ urls: workers, ...rest }));
   }
   const membership = new JoinedMembership(parts);
   watchDifferences(membership, warn);

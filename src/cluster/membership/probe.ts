@@ -15,6 +15,8 @@ export interface ProbeAccess {
   readonly secret: string | null;
   /** For all others: their API key. */
   readonly workerApiKey: string | null;
+  /** What asks workers: it knows the authorities of https ones. Default: the system's fetch. */
+  readonly fetch?: typeof fetch;
 }
 
 /** Where and how to ask. */
@@ -169,8 +171,12 @@ async function tryAsk(target: ProbeTarget, path: string): Promise<SmallAnswer | 
   return answer.status === 200 ? answer : null;
 }
 
-function withSignal({ signal }: ProbeTarget, token: string | null): GetOptions {
-  return signal === undefined ? { token } : { token, signal };
+function withSignal({ signal, fetch: ask }: ProbeTarget, token: string | null): GetOptions {
+  return {
+    ...(signal !== undefined && { signal }),
+    ...(ask !== undefined && { fetch: ask }),
+    token,
+  };
 }
 
 function jsonOf({ text }: SmallAnswer): JsonObject | null {

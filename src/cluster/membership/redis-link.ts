@@ -12,6 +12,8 @@ export interface RedisLinkOptions {
   readonly url: string;
   /** Receives a line when Redis goes away, and one when it is back. Never has the password. */
   readonly warn: (message: string) => void;
+  /** Longest wait between two tries to connect. Default: 2 s. */
+  readonly retryMsMax?: number;
 }
 
 /**
@@ -31,10 +33,10 @@ export class RedisLink {
   #closed = false;
 
   /** Throws INVALID_ARGUMENT for a URL that is none of Redis. */
-  constructor({ url, warn }: RedisLinkOptions) {
+  constructor({ url, warn, retryMsMax = RETRY_MS_MAX }: RedisLinkOptions) {
     this.#warn = warn;
     this.place = placeOf(url);
-    this.client = this.#open(url);
+    this.client = this.#open(url, retryMsMax);
     this.client.on("ready", () => this.#ready());
   }
 
@@ -69,13 +71,13 @@ export class RedisLink {
     for (const client of [...this.#others, this.client]) client.disconnect();
   }
 
-  #open(url: string): Redis {
+  #open(url: string, retryMsMax: number): Redis {
     const options = {
       connectTimeout: CONNECT_MS,
       commandTimeout: COMMAND_MS,
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
-      retryStrategy: (times) => Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(times, 10)),
+      retryStrategy: (times) => Math.min(retryMsMax, RETRY_MS_MIN * 2 ** Math.min(times, 10)),
       // A master that became a replica refuses writes: the name may stand for another one now.
       reconnectOnError: (error) => error.message.startsWith("READONLY"),
     } satisfies RedisOptions;

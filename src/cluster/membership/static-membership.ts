@@ -26,10 +26,11 @@ export class StaticMembership implements Membership {
 
   /** Throws INVALID_ARGUMENT for what is no address. Asks at once, and never rejects. */
   constructor(options: StaticMembershipOptions) {
-    const { urls, warn, say = () => {}, secret = null, workerApiKey = null, checkMs } = options;
+    const { urls, warn, say = () => {}, checkMs } = options;
+    const { secret = null, workerApiKey = null, fetch: ask = fetch } = options;
     const events = { onMember: (member: Member) => this.#book.put(member), warn, say };
     this.#workers = [...new Set(urls.map(addressOf))].map(
-      (url) => new StaticWorker({ url, secret, workerApiKey }, events, checkMs),
+      (url) => new StaticWorker({ url, secret, workerApiKey, fetch: ask }, events, checkMs),
     );
   }
 

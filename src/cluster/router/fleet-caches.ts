@@ -21,6 +21,8 @@ export interface FleetCachesOptions {
   readonly readsTokens: (info: WorkerInfo) => boolean;
   /** Sent to workers whose events are followed. */
   readonly apiKeyOf: (info: WorkerInfo) => string | null;
+  /** What asks workers. */
+  readonly fetch: typeof fetch;
   /** Told of all announced blocks. */
   readonly onStored: (keys: Uint32Array) => void;
   /** One line for operators. */
@@ -115,8 +117,8 @@ export class FleetCaches {
   }
 
   #join({ info }: Member): void {
-    const { say, apiKeyOf, streams } = this.#options;
-    const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams });
+    const { say, apiKeyOf, streams, fetch: ask } = this.#options;
+    const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams, fetch: ask });
     const number = this.index.join({ announces: feed !== null });
     const cache: Cache = { number, feed, changes: 0, resets: 0 };
     this.#caches.set(info.id, cache);

@@ -26,6 +26,7 @@ import { SharedLoads } from "./shared-loads.ts";
 import { watchStatus } from "./status-watch.ts";
 import { Sweep } from "./sweep.ts";
 import { WaitingRoom } from "./waiting-room.ts";
+import { workerFetch } from "./worker-fetch.ts";
 import { WorkerLinks } from "./worker-links.ts";
 
 /** A router that does not listen yet. */
@@ -44,17 +45,21 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const say = (message: string, fields: object = {}) => app.log.info(fields, message);
   const warn = (message: string) => app.log.warn(message);
   const keys = keysOf(secrets);
+  const asking = workerFetch(secrets.workerCa ?? null);
   const membership = openMembership({
     redis: config.redis,
     workers: config.worker,
     warn,
     say,
+    fetch: asking.fetch,
     ...keys,
   });
   const relays = new Set<Relay>();
   const codecs = new ModelCodecs({ models: config.model, say });
   const links = linksOf(membership, { config, secrets, relays, codecs, say });
-  const { caches, ceiling, streams } = cachesOf(membership, { config, secrets, codecs, warn });
+  const { caches, ceiling, streams } = cachesOf(membership, {
+    ...{ config, secrets, codecs, warn, fetch: asking.fetch },
+  });
   const prefixes = new IndexedPrefixes({
     placeOf: (info) => caches.placeOf(info),
     ...{ clock: systemClock, ledger: ceiling },
@@ -64,6 +69,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ membership, prefixes, policy: config.policy, clock: systemClock },
     rng: seededRng(randomInt(2 ** 31)),
     isOpen: (id) => links.admits(id),
+    startingMs: config.redis === null ? 0 : STARTING_MS,
     room: { waitMsMax: config.workerWaitMs, requestsMax: config.workerRequestsMax },
   });
   const room = new WaitingRoom({
@@ -71,7 +77,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     metrics: new QueueMetrics(registry),
   });
   const loads = new LoadWatch(membership, {
-    secret: keys.secret,
+    ...{ secret: keys.secret, fetch: asking.fetch },
     onLoad: (info, load) => dispatcher.books.report(info.id, load, info.kv?.blocks[0] ?? 0),
   });
   const books = booksOf(config, warn);
@@ -92,10 +98,13 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     stopWatching();
     for (const part of [sweep, loads, dispatcher]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close()]);
-    await Promise.all([links.close(), codecs.close(), streams?.close()]);
+    await Promise.all([links.close(), codecs.close(), streams?.close(), asking.close()]);
   };
   return { app, context, close };
 }
+
+/** A Redis that has just started is empty until all workers have written their entries. */
+const STARTING_MS = 10_000;
 
 function requestCounter(registry: Registry): Counter<"route" | "status"> {
   return new Counter({
@@ -111,9 +120,11 @@ interface CacheParts {
   readonly secrets: RouterSecrets;
   readonly codecs: ModelCodecs;
   readonly warn: (message: string) => void;
+  readonly fetch: typeof fetch;
 }
 
-function cachesOf(membership: Membership, { config, secrets, codecs, warn }: CacheParts) {
+function cachesOf(membership: Membership, parts: CacheParts) {
+  const { config, secrets, codecs, warn, fetch: ask } = parts;
   const ceiling = new HitCeiling();
   const streams = config.redis === null ? null : new RedisStreams(config.redis, warn);
   const caches = new FleetCaches(membership, {
@@ -121,6 +132,7 @@ function cachesOf(membership: Membership, { config, secrets, codecs, warn }: Cac
     ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs, streams },
     readsTokens: (info) => readsTokens(info, codecs),
     apiKeyOf: (info) => keyFor(info, secrets),
+    fetch: ask,
   });
   return { caches, ceiling, streams };
 }

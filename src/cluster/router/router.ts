@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
-import { createServer as createTlsServer } from "node:tls";
+import { createSecureContext, createServer as createTlsServer } from "node:tls";
 import type { FastifyInstance } from "fastify";
+import { EngineError, messageOf } from "#base";
 import { Listener, openApp } from "#server";
 import { addRoutes } from "./app.ts";
 import { parseRouterConfig, type RouterConfig, type RouterOptions } from "./config.ts";
@@ -34,6 +35,7 @@ export async function startRouter(
   secrets: RouterSecrets = {},
 ): Promise<RunningRouter> {
   const config = parseRouterConfig(options);
+  checkTls(secrets);
   const listener = await Listener.open(config.host, config.port, (socket) => socket.destroy());
   const parts = await partsOf(config, secrets, listener);
   const { app, context } = parts;
@@ -93,6 +95,26 @@ function bounded(connectionsMax: number, take: TakeConnection): TakeConnection {
     socket.once("close", () => open--);
     take(socket);
   };
+}
+
+/** Throws INVALID_ARGUMENT for what is no certificate, no key, or not those of each other. */
+function checkTls({ tls, workerCa }: RouterSecrets): void {
+  try {
+    if (tls !== undefined) createSecureContext(tls);
+  } catch (cause) {
+    const wanted = "--tls-cert and --tls-key must be a certificate and its key in PEM";
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot use TLS: ${wanted}, current value is refused: ${messageOf(cause)}`,
+      { param: "--tls-cert", cause },
+    );
+  }
+  if (workerCa === undefined || workerCa.includes("-----BEGIN CERTIFICATE-----")) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    "Cannot use --worker-ca: it must have certificates in PEM, current value has none",
+    { param: "--worker-ca" },
+  );
 }
 
 const HANDSHAKE_MS = 10_000;

@@ -14,6 +14,7 @@ import type { Rng } from "./chance.ts";
 import { createPolicy, type RoutingPolicyName } from "./create-policy.ts";
 import { FleetSpeeds } from "./fleet-speeds.ts";
 import type { PromptInFlight } from "./in-flight-prefixes.ts";
+import { KnownModels } from "./known-models.ts";
 import { prefixPlan } from "./kv-cost.ts";
 import { LoadBooks } from "./load-books.ts";
 import type { PrefixFinder, PrefixQuery } from "./prefix-finder.ts";
@@ -42,6 +43,8 @@ export interface DispatcherOptions {
   readonly isOpen?: (workerId: string) => boolean;
   /** Load beyond which workers are full. Default: none. */
   readonly room?: RoomLimits;
+  /** Workers are still found so long after the start: models may come [CL131]. Default: 0 ms. */
+  readonly startingMs?: number;
 }
 
 /** A worker was chosen, and its load booked. */
@@ -108,11 +111,15 @@ export class Dispatcher {
   readonly traffic = new Traffic();
   readonly #options: DispatcherOptions;
   readonly #policy: RoutingPolicy;
+  readonly #models: KnownModels;
+  readonly #startedMs: number;
   readonly #stopListening: () => void;
 
   constructor(options: DispatcherOptions) {
     const { clock, rng, membership, policy } = options;
     this.#options = options;
+    this.#models = new KnownModels(clock);
+    this.#startedMs = clock.nowMs();
     this.books = new LoadBooks({ clock, observer: this.speeds });
     this.#policy = createPolicy(policy, { rng, outlook: () => this.traffic.outlook() });
     for (const { info } of membership.workers.values()) this.#joined(info);
@@ -122,6 +129,7 @@ export class Dispatcher {
       left: (id) => {
         this.books.left(id);
         this.speeds.left(id);
+        this.#models.left(id);
       },
     });
   }
@@ -208,6 +216,7 @@ export class Dispatcher {
   }
 
   #joined({ id, models, kind, version }: WorkerInfo): void {
+    this.#models.joined(id, models);
     this.speeds.joined(id, `${kind} ${version} ${models[0] ?? ""}`);
   }
 
@@ -273,10 +282,8 @@ export class Dispatcher {
   /** Those that may be asked; where there is none, the reason that held back the last of them. */
   #eligible(request: DispatchRequest): EligibleMembers {
     const workers: WorkerInfo[] = [];
-    const members = this.#options.membership.workers;
-    // A router that has just started knows no worker yet: the model may well exist.
-    let reason: Unrouted["reason"] = members.size === 0 ? "gone" : "model";
-    for (const member of members.values()) {
+    let reason: Unrouted["reason"] = this.#isExpected(request.model) ? "gone" : "model";
+    for (const member of this.#options.membership.workers.values()) {
       const leftOut = this.#leftOut(request, member);
       if (leftOut === null) workers.push(member.info);
       else if (leftOut === "excluded" || (leftOut === "gone" && reason === "model")) {
@@ -284,6 +291,13 @@ export class Dispatcher {
       }
     }
     return { workers: withRoom(request, workers), reason };
+  }
+
+  /** Whether workers of the model may come, as far as can be known [CL131]. */
+  #isExpected(model: string | null): boolean {
+    const { membership, clock, startingMs = 0 } = this.#options;
+    if (model === null || membership.workers.size === 0) return true;
+    return clock.nowMs() - this.#startedMs < startingMs || this.#models.has(model);
   }
 
   #leftOut(request: DispatchRequest, { info, state }: Member): Unrouted["reason"] | null {

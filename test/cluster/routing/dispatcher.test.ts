@@ -176,3 +176,22 @@ test("[CL69] hits are compared with what was known when the request was routed",
   expect(ceiling.stats()).toMatchObject({ requests: 2, hitTokens: 1000, ceilingTokens: 1600 });
   expect(ceiling.stats().lost.stale).toBe(38 * 16);
 });
+
+describe("models", () => {
+  test("[CL131] one that was served lately is away, one that never was is unknown", () => {
+    const { dispatcher, membership, clock } = start();
+    const reasonOf = (model: string) => {
+      const found = dispatcher.route(requestOf(1, { model }));
+      return found.type === "unrouted" ? found.reason : "routed";
+    };
+    expect([reasonOf("m"), reasonOf("x")]).toEqual(["routed", "model"]);
+    membership.set("d", "ready", { models: ["other"] });
+    for (const id of ["a", "b", "c"]) membership.leave(id);
+    expect([reasonOf("m"), reasonOf("x")]).toEqual(["gone", "model"]);
+    clock.after(600_000, () => {});
+    clock.run();
+    expect(reasonOf("m")).toBe("model");
+    membership.leave("d");
+    expect(reasonOf("x")).toBe("gone"); // no worker is known: any may come
+  });
+});

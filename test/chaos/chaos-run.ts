@@ -1,0 +1,237 @@
+/** Requests through two routers while everything fails, and what must hold of them. */
+import { MemoryWatch } from "../hostile/memory-watch.ts";
+import { FleetProcess } from "../support/fleet-process.ts";
+import { booksLeft, restLeft } from "./chaos-books.ts";
+import { FaultDice } from "./chaos-faults.ts";
+import { ChaosFleet, type Restartable } from "./chaos-fleet.ts";
+import { type Heard, listen, problemOf } from "./chaos-request.ts";
+import {
+  chaosRequests,
+  type Dice,
+  dice,
+  type KnownRequest,
+  knownRequests,
+} from "./chaos-traffic.ts";
+
+export interface ChaosOptions {
+  readonly requests: number;
+  readonly seed: number;
+  readonly mocks: number;
+  readonly reals: number;
+  /** Requests between two faults. */
+  readonly requestsPerFault: number;
+  readonly onProgress?: (line: string) => void;
+}
+
+export interface ChaosReport {
+  readonly seed: number;
+  /** Requests by what was heard. */
+  readonly heard: Readonly<Record<string, number>>;
+  readonly faults: Readonly<Record<string, number>>;
+  readonly migrations: number;
+  readonly retries: number;
+  /** Of the router that lives through all, MiB. */
+  readonly memory: object;
+  readonly slowestMs: number;
+  readonly seconds: number;
+  /** What must not be; none: all is well. */
+  readonly problems: readonly string[];
+}
+
+/** All attempts at all deadlines of the routers, with a busy machine's delays. */
+const DEADLINE_MS = 90_000;
+const AT_ONCE = 48;
+const KINDS_OF_REQUESTS = 150;
+const PROBLEMS_MAX = 20;
+/** Faults are begun at most this often. */
+const FAULT_MS = 200;
+const GROWTH_BYTES_MAX = 256 * 2 ** 20;
+const REST_MS = 60_000;
+/** Of requests whose client stayed, so many are answered at least, whatever fails. */
+export const ANSWERED_SHARE_MIN = 0.9;
+
+export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+  const problems = new Problems(options.onProgress);
+  const fleet = await ChaosFleet.start({
+    ...options,
+    onLine: (who, line) => {
+      if (!isOrdinaryLine(line)) problems.add(`${who} says ${line}`);
+    },
+  });
+  try {
+    return await new ChaosRun(fleet, options, problems).run();
+  } finally {
+    await fleet.close();
+  }
+}
+
+class Problems {
+  readonly all: string[] = [];
+  readonly #told: ((line: string) => void) | undefined;
+
+  constructor(told: ((line: string) => void) | undefined) {
+    this.#told = told;
+  }
+
+  add(problem: string): void {
+    if (this.all.length < PROBLEMS_MAX) this.#told?.(problem.slice(0, 600));
+    if (this.all.length < PROBLEMS_MAX) this.all.push(problem.slice(0, 2000));
+  }
+}
+
+class ChaosRun {
+  readonly #fleet: ChaosFleet;
+  readonly #options: ChaosOptions;
+  readonly #problems: Problems;
+  readonly #below: Dice;
+  readonly #faults: FaultDice;
+  readonly #heard: Record<string, number> = {};
+  readonly #startedMs = performance.now();
+  #done = 0;
+  #faultMs = 0;
+  #slowestMs = 0;
+
+  constructor(fleet: ChaosFleet, options: ChaosOptions, problems: Problems) {
+    this.#fleet = fleet;
+    this.#options = options;
+    this.#problems = problems;
+    this.#below = dice(options.seed);
+    this.#faults = new FaultDice(fleet, dice(options.seed + 1));
+  }
+
+  async run(): Promise<ChaosReport> {
+    const { requests, seed } = this.#options;
+    const known = await this.#known();
+    const [lasting] = this.#fleet.routers;
+    const memory = new MemoryWatch({
+      server: { residentBytesEach: () => [lasting?.process.residentBytes ?? 0] },
+      ...{ requests, growthBytesMax: GROWTH_BYTES_MAX },
+    });
+    let next = 0;
+    const client = async () => {
+      while (next++ < requests) {
+        await this.#ask(pick(known, this.#below));
+        memory.note(this.#done, this.#done);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, client));
+    await this.#faults.over();
+    for (const failure of this.#faults.failures) this.#problems.add(failure);
+    const counts = await this.#rest(known);
+    for (const problem of memory.end(this.#done)) this.#problems.add(`router-0: ${problem}`);
+    this.#judgeShare();
+    return {
+      ...{ seed, heard: this.#heard, faults: this.#faults.counts, ...counts },
+      ...{ memory: memory.report(), slowestMs: Math.round(this.#slowestMs) },
+      seconds: Math.round((performance.now() - this.#startedMs) / 1000),
+      problems: this.#problems.all,
+    };
+  }
+
+  /** Requests with their right answers, from a worker that nothing disturbs. */
+  async #known(): Promise<KnownRequest[]> {
+    const { mocks, reals } = this.#options;
+    const known: KnownRequest[] = [];
+    const words = ["worker", "--mock", "--served-model-name", "mock", "--port", "0"];
+    if (mocks > 0) {
+      const calm = await FleetProcess.start([...words, "--speedup", "20"]);
+      try {
+        const requests = chaosRequests("mock", KINDS_OF_REQUESTS, this.#below);
+        known.push(...(await knownRequests(calm.url, requests)));
+      } finally {
+        await calm.end("SIGKILL");
+      }
+    }
+    const real = this.#fleet.workers[mocks];
+    if (reals > 0 && real !== undefined) {
+      const requests = chaosRequests("pocket", KINDS_OF_REQUESTS / 10, this.#below);
+      known.push(...(await knownRequests(real.node.process.url, requests)));
+    }
+    return known;
+  }
+
+  async #ask({ request, right }: KnownRequest): Promise<void> {
+    this.#maybeFault();
+    const router = this.#router();
+    const { ends } = router;
+    const leaveAfterMs = this.#below(10) === 0 ? this.#below(600) : null;
+    const startedMs = performance.now();
+    const options = { deadlineMs: DEADLINE_MS, leaveAfterMs };
+    const heard = await listen(router.process.url, request, options);
+    this.#slowestMs = Math.max(this.#slowestMs, performance.now() - startedMs);
+    const problem = problemOf(heard, right, router.ends !== ends || router.isDisturbed);
+    if (problem !== null) this.#problems.add(`${JSON.stringify(request.body)}: ${problem}`);
+    this.#count(heard);
+    this.#done++;
+    const { onProgress, requests } = this.#options;
+    if (this.#done % Math.ceil(requests / 20) === 0) {
+      onProgress?.(`${this.#done} of ${requests}: ${JSON.stringify(this.#heard)}`);
+    }
+  }
+
+  /** The second router is used while it lives. */
+  #router(): Restartable {
+    const [first, second] = this.#fleet.routers;
+    if (first === undefined || second === undefined) throw new Error("There are two routers");
+    return this.#below(2) === 0 || second.isDisturbed ? first : second;
+  }
+
+  #maybeFault(): void {
+    const nowMs = performance.now();
+    if (this.#below(this.#options.requestsPerFault) > 0 || nowMs - this.#faultMs < FAULT_MS) return;
+    this.#faultMs = nowMs;
+    this.#faults.next();
+  }
+
+  #count(heard: Heard): void {
+    const name = heard.kind === "refused" ? `refused ${heard.status}` : heard.kind;
+    this.#heard[name] = (this.#heard[name] ?? 0) + 1;
+  }
+
+  /** All is well again: the fleet serves as before, and nothing is left of what was. */
+  async #rest(known: readonly KnownRequest[]): Promise<{ migrations: number; retries: number }> {
+    for (const { name, process } of this.#fleet.nodes) {
+      if (!process.isAlive) this.#problems.add(`${name} has ended: ${process.log.at(-1)}`);
+    }
+    for (const problem of await restLeft(this.#fleet, REST_MS)) this.#problems.add(problem);
+    for (const { process } of this.#fleet.routers) {
+      for (const { request, right } of known.slice(0, 10)) {
+        const options = { deadlineMs: DEADLINE_MS, leaveAfterMs: null };
+        const heard = await listen(process.url, request, options);
+        const text = JSON.stringify(heard);
+        if (heard.kind !== "answered") this.#problems.add(`at rest: ${text}`);
+        else if (problemOf(heard, right, false) !== null) this.#problems.add(`wrong: ${text}`);
+      }
+    }
+    const { problems, migrations, retries } = await booksLeft(this.#fleet, REST_MS);
+    for (const problem of problems) this.#problems.add(problem);
+    return { migrations, retries };
+  }
+
+  #judgeShare(): void {
+    const { answered = 0, left = 0 } = this.#heard;
+    const share = answered / Math.max(1, this.#done - left);
+    if (share < ANSWERED_SHARE_MIN) this.#problems.add(`only a share of ${share} was answered`);
+  }
+}
+
+function pick<Item>(items: readonly Item[], below: Dice): Item {
+  const item = items[below(items.length)];
+  if (item === undefined) throw new Error("There are some");
+  return item;
+}
+
+const CRASH =
+  /unhandled|uncaught|\b(Type|Reference|Range|Syntax|Assertion)Error\b|MaxListeners|out of memory/i;
+
+/** Lines are JSON, none of them tells of a bug. */
+export function isOrdinaryLine(line: string): boolean {
+  if (line === "") return true;
+  if (CRASH.test(line)) return false;
+  try {
+    const { level } = JSON.parse(line);
+    return typeof level === "number" && level < 60;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * npm run chaos -- [--requests 10000] [--seed 1] [--mocks 4] [--reals 2] [--requests-per-fault 20]
+ *
+ * The suite of test/chaos: requests with known answers through two routers of one Redis, while
+ * workers, routers, Redis, clocks and the network fail in every way. Prints what was heard, which
+ * faults there were, and what must not be. Needs `npm run build` and redis-server (or
+ * valkey-server); the clock of Redis is set where there is a C compiler.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readFlags } from "./flags.mjs";
+
+const MILLISECONDS_MAX = 24 * 60 * 60 * 1000;
+const { values: flags } = readFlags({
+  options: {
+    requests: { type: "number", default: 10_000, min: 1 },
+    seed: { type: "number", default: 1 },
+    mocks: { type: "number", default: 4, min: 0 },
+    reals: { type: "number", default: 2, min: 0 },
+    "requests-per-fault": { type: "number", default: 20, min: 1 },
+  },
+});
+const { "requests-per-fault": requestsPerFault, ...sizes } = flags;
+const folder = mkdtempSync(join(tmpdir(), "perigee-chaos-"));
+const report = join(folder, "report.json");
+console.log(`seed ${flags.seed}`);
+const { status } = spawnSync(
+  "npx",
+  [
+    ...["vitest", "run", "test/chaos/chaos.test.ts", "--reporter", "dot"],
+    ...["--testTimeout", String(MILLISECONDS_MAX)],
+  ],
+  {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: {
+      ...process.env,
+      PERIGEE_CHAOS: JSON.stringify({ ...sizes, requestsPerFault, report }),
+    },
+  },
+);
+try {
+  if (existsSync(report)) print(JSON.parse(readFileSync(report, "utf8")));
+  else console.log("There is no report: redis-server is missing, or the run did not begin");
+} finally {
+  rmSync(folder, { recursive: true });
+}
+process.exit(status ?? 1);
+
+function print({ heard, faults, problems, memory, ...counts }) {
+  const list = (record) =>
+    Object.entries(record)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(", ");
+  const rows = {
+    requests: list(heard),
+    faults: list(faults),
+    "went on elsewhere": `${counts.migrations} behind, ${counts.retries} before the first token`,
+    "slowest request": `${counts.slowestMs} ms`,
+    "router-0, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
+    "by tenths of the run": memory.tenths.join(", "),
+    [`after ${memory.warmRequests} requests`]: `${memory.warm} MiB`,
+    seconds: String(counts.seconds),
+    problems: String(problems.length),
+  };
+  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(22)}${value}`);
+  for (const problem of problems) console.log(`\n${problem}`);
+}
