@@ -160,7 +160,7 @@ class ChaosRun {
     const heard = await listen(router.process.url, request, options);
     this.#slowestMs = Math.max(this.#slowestMs, performance.now() - startedMs);
     const problem = problemOf(heard, right, router.ends !== ends || router.isDisturbed);
-    if (problem !== null) this.#problems.add(`${JSON.stringify(request.body)}: ${problem}`);
+    if (problem !== null) this.#problems.add(`${problem}; asked ${JSON.stringify(request.body)}`);
     this.#count(heard);
     this.#done++;
     const { onProgress, requests } = this.#options;

@@ -134,6 +134,8 @@ export class RedisBooks implements SharedBooks {
     if (bid === undefined || key === undefined) return;
     const { uncachedTokens, heldBlocks } = bid;
     if (syncs !== this.#syncs) this.#adjust(key, 1, uncachedTokens, heldBlocks);
+    // A sync while Redis was asked forgot the book, which had nothing of this router yet.
+    this.#keys.add(key);
     this.#booked.set(id, { key, uncachedTokens, heldBlocks });
     if (asked.computed) this.firstToken(id);
     if (asked.heldBlocks !== null) this.renew(id, asked.heldBlocks);
