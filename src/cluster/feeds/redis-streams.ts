@@ -50,11 +50,15 @@ export class RedisStreams {
   #foreignSinceMs = 0;
 
   /**
-   * `warn` receives a line when Redis goes away, and one when it is back. Readers are told after
-   * `awayMs`, default 3 s.
+   * `warn` receives a line when Redis goes away, and one when it is back, unless `connectionWarn`
+   * does. Readers are told after `awayMs`, default 3 s.
    */
-  constructor(url: string, warn: (message: string) => void, { awayMs = AWAY_MS } = {}) {
-    this.#redis = openRedis(url, warn);
+  constructor(
+    url: string,
+    warn: (message: string) => void,
+    { awayMs = AWAY_MS, connectionWarn = warn } = {},
+  ) {
+    this.#redis = openRedis(url, connectionWarn);
     this.#warnings = new PacedWarnings(warn);
     this.#awayMs = awayMs;
     this.#running = this.#run();

@@ -44,12 +44,13 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const app = createRouterApp({ config, texts, requests: requestCounter(registry) });
   const say = (message: string, fields: object = {}) => app.log.info(fields, message);
   const warn = (message: string) => app.log.warn(message);
+  const warnOfRedis = unlessSaid(warn);
   const keys = keysOf(secrets);
   const asking = workerFetch(secrets.workerCa ?? null);
   const membership = openMembership({
     redis: config.redis,
     workers: config.worker,
-    warn,
+    warn: warnOfRedis,
     say,
     fetch: asking.fetch,
     ...keys,
@@ -80,7 +81,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ secret: keys.secret, fetch: asking.fetch },
     onLoad: (info, load) => dispatcher.books.report(info.id, load, info.kv?.blocks[0] ?? 0),
   });
-  const books = booksOf(config, warn);
+  const books = booksOf(config, warnOfRedis);
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
   const prompts = promptsOf(membership, links, codecs);
   const sweep = new Sweep(shortestOf(config));
@@ -126,7 +127,11 @@ interface CacheParts {
 function cachesOf(membership: Membership, parts: CacheParts) {
   const { config, secrets, codecs, warn, fetch: ask } = parts;
   const ceiling = new HitCeiling();
-  const streams = config.redis === null ? null : new RedisStreams(config.redis, warn);
+  // Where Redis is away, the connection of the membership says so.
+  const streams =
+    config.redis === null
+      ? null
+      : new RedisStreams(config.redis, warn, { connectionWarn: () => {} });
   const caches = new FleetCaches(membership, {
     ...{ clock: systemClock, say: warn, onStored: (stored) => ceiling.stored(stored) },
     ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs, streams },
@@ -166,6 +171,15 @@ function linksOf(membership: Membership, parts: LinkParts): WorkerLinks {
     },
     onLeft: (workerId) => codecs.left(workerId),
   });
+}
+
+/** Several connections to one Redis have the same trouble: what was said last is not said again. */
+function unlessSaid(warn: (message: string) => void): (message: string) => void {
+  let last = "";
+  return (message) => {
+    if (message !== last) warn(message);
+    last = message;
+  };
 }
 
 /** Null: no Redis, so this router is alone. */
