@@ -29,6 +29,8 @@ export interface BlockBookOptions {
   readonly sparesFound: boolean;
   /** Gives up blocks, too, where the nodes have no room. */
   readonly partner?: Partner;
+  /** Numbers whose workers are gone: what they held is given up first. */
+  readonly retired?: ReadonlySet<WorkerNumber>;
 }
 
 /** Who shares the nodes. */
@@ -41,6 +43,7 @@ export class BlockBook implements Partner {
   readonly holdings: Holdings;
   readonly #budget: ByteBudget;
   readonly #partner: Partner | null;
+  readonly #retired: ReadonlySet<WorkerNumber>;
   readonly #firstLevel: number;
   readonly #sparesFound: boolean;
   readonly #workerBlocksMax: number;
@@ -59,6 +62,7 @@ export class BlockBook implements Partner {
     this.nodes = options.nodes;
     this.#budget = options.budget;
     this.#partner = options.partner ?? null;
+    this.#retired = options.retired ?? new Set();
     this.#firstLevel = options.firstLevel;
     this.#sparesFound = options.sparesFound;
     this.#workerBlocksMax = options.workerBlocksMax;
@@ -99,8 +103,11 @@ export class BlockBook implements Partner {
     return false;
   }
 
-  /** The worker with most blocks gives up some. */
+  /** Workers that are gone, or the one with most blocks, give up some. */
   makeRoom(): void {
+    for (const worker of this.#retired) {
+      if (this.clearSome(worker, EVICTED_AT_ONCE) > 0) return;
+    }
     this.#evict(this.holdings.largest(), EVICTED_AT_ONCE);
   }
 
@@ -156,6 +163,17 @@ export class BlockBook implements Partner {
       if (level === null) this.drop(worker, id);
       else this.withdrawAll(worker, id, level);
     }
+  }
+
+  /** At most so many blocks of a worker, those announced longest ago; how many it had of them. */
+  clearSome(worker: WorkerNumber, most: number): number {
+    let count = 0;
+    for (; count < most; count++) {
+      const id = this.holdings.oldestOf(worker);
+      if (id < 0) break;
+      this.drop(worker, id);
+    }
+    return count;
   }
 
   /** A new holding, of the name looked for last, without references; -1: the budget has no room. */

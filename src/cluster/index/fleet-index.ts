@@ -18,6 +18,11 @@ import { Guesses, type GuessStats } from "./guesses.ts";
 import { IndexTables } from "./index-tables.ts";
 import { KvIndex, type KvIndexStats } from "./kv-index.ts";
 import { WORKERS_MAX } from "./member-sets.ts";
+import { WorkerNumbers } from "./worker-numbers.ts";
+import { WorkerSlots } from "./worker-slots.ts";
+
+/** Blocks of workers that are gone that one call of `apply` gives back, some 0.1 ms. */
+const RECLAIMED_AT_ONCE = 256;
 
 export interface FleetIndexOptions {
   readonly clock: Clock;
@@ -38,6 +43,8 @@ export interface FleetIndexStats {
   readonly exact: KvIndexStats;
   readonly approximate: GuessStats;
   readonly predicted: GuessStats;
+  /** Blocks of workers that are gone, still to be given back: they are found no more. */
+  readonly reclaiming: number;
 }
 
 export class FleetIndex implements PrefixLookup {
@@ -48,6 +55,8 @@ export class FleetIndex implements PrefixLookup {
   readonly #approximate: Guesses;
   readonly #predicted: Guesses;
   readonly #announces = new Uint8Array(WORKERS_MAX);
+  readonly #numbers = new WorkerNumbers();
+  readonly #slots = new WorkerSlots();
 
   constructor(options: FleetIndexOptions) {
     const { clock, bytesMax = 2 ** 30, ttlMs = 120_000, predictedTtlMs = 5000 } = options;
@@ -57,47 +66,75 @@ export class FleetIndex implements PrefixLookup {
     const eighth = Math.floor(bytesMax / 8);
     const tables = new IndexTables(6 * eighth);
     this.#tables = tables;
+    const { retired } = this.#slots;
     this.#exact = new KvIndex({
-      ...{ tables, workerBlocksMax, namer },
-      onStored: (worker, keys) => {
-        this.#predicted.told(worker, keys);
-        onStored?.(worker, keys);
+      ...{ tables, workerBlocksMax, namer, retired },
+      onStored: (slot, keys) => {
+        this.#predicted.told(slot, keys);
+        onStored?.(this.#slots.ownerOf(slot), keys);
       },
     });
-    const guessed = { tables, clock, bytesMax: eighth, workerBlocksMax, partner: this.#exact };
+    const guessed = {
+      retired,
+      tables,
+      clock,
+      bytesMax: eighth,
+      workerBlocksMax,
+      partner: this.#exact,
+    };
     this.#approximate = new Guesses({ ...guessed, ttlMs });
     this.#predicted = new Guesses({ ...guessed, ttlMs: predictedTtlMs });
   }
 
   /** A new worker, and whether it announces its blocks. */
   join({ announces }: { readonly announces: boolean }): WorkerNumber {
-    const worker = this.#exact.join();
+    const worker = this.#numbers.take();
     this.#announces[worker] = announces ? 1 : 0;
+    this.#slots.take(worker, this.#freeSlot());
     return worker;
   }
 
   /** The worker is gone, and its blocks with it; its number may be given again. */
   leave(worker: WorkerNumber): void {
-    this.reset(worker);
-    this.#exact.leave(worker);
+    this.#slots.retire(worker);
+    this.#numbers.release(worker);
   }
 
   /** What the worker has is not known any more. */
   reset(worker: WorkerNumber): void {
-    this.#exact.reset(worker);
-    this.#approximate.reset(worker);
-    this.#predicted.reset(worker);
+    if (this.#slots.retire(worker) >= 0) this.#slots.take(worker, this.#freeSlot());
+  }
+
+  /**
+   * Gives back at most so many blocks of workers that are gone, some 2,000 per ms; false: there are
+   * none. Until then their bytes are taken, and found first where others need them.
+   */
+  reclaim(blocksMax: number): boolean {
+    let left = blocksMax;
+    for (const slot of this.#slots.retired) {
+      for (const part of [this.#exact, this.#approximate, this.#predicted]) {
+        left -= part.clearSome(slot, left);
+      }
+      if (left <= 0) return true;
+      this.#exact.leave(slot);
+      this.#slots.release(slot);
+    }
+    return false;
   }
 
   /** See `KvIndex.apply`. */
   apply(worker: WorkerNumber, changes: readonly KvChange[]): void {
-    this.#exact.apply(worker, changes);
+    if (this.#slots.retired.size > 0) this.reclaim(RECLAIMED_AT_ONCE);
+    const slot = this.#slots.slotOf(worker);
+    if (slot >= 0) this.#exact.apply(slot, changes);
   }
 
   /** A request with this prompt was sent to the worker: it will have its blocks. */
   routed(worker: WorkerNumber, prompt: PromptBlocks): void {
+    const slot = this.#slots.slotOf(worker);
+    if (slot < 0) return;
     const guesses = this.#announces[worker] === 1 ? this.#predicted : this.#approximate;
-    guesses.routed(worker, prompt);
+    guesses.routed(slot, prompt);
   }
 
   blocksOf(scope: KvScope, tokens: Uint32Array, known?: PromptBlocks): PromptBlocks {
@@ -106,20 +143,42 @@ export class FleetIndex implements PrefixLookup {
 
   find(prompt: PromptBlocks): readonly PrefixMatch[] {
     this.#advance();
-    return this.#tables.find(prompt);
+    return this.#slots.named(this.#tables.find(prompt));
   }
 
   findGroups(groups: readonly GroupBlocks[]): readonly PrefixMatch[] {
     this.#advance();
-    return this.#tables.findGroups(groups);
+    return this.#slots.named(this.#tables.findGroups(groups));
   }
 
   stats(): FleetIndexStats {
+    const gone = { exact: 0, approximate: 0, predicted: 0 };
+    for (const slot of this.#slots.retired) {
+      gone.exact += this.#exact.countOf(slot);
+      gone.approximate += this.#approximate.countOf(slot);
+      gone.predicted += this.#predicted.countOf(slot);
+    }
+    const exact = this.#exact.stats();
+    const approximate = this.#approximate.stats();
+    const predicted = this.#predicted.stats();
     return {
-      exact: this.#exact.stats(),
-      approximate: this.#approximate.stats(),
-      predicted: this.#predicted.stats(),
+      exact: {
+        ...exact,
+        workers: this.#numbers.count,
+        memberships: exact.memberships - gone.exact,
+      },
+      approximate: { ...approximate, memberships: approximate.memberships - gone.approximate },
+      predicted: { ...predicted, memberships: predicted.memberships - gone.predicted },
+      reclaiming: gone.exact + gone.approximate + gone.predicted,
     };
+  }
+
+  /** Where all are taken, what is to be given back for longest is given back at once. */
+  #freeSlot(): number {
+    while (!this.#exact.hasNumber && this.reclaim(RECLAIMED_AT_ONCE)) {
+      // The first of them is empty soon.
+    }
+    return this.#exact.join();
   }
 
   #advance(): void {

@@ -19,6 +19,8 @@ export interface GuessesOptions {
   readonly workerBlocksMax: number;
   /** Gives up blocks where the tables have no room. */
   readonly partner?: Partner;
+  /** See `BlockBookOptions`. */
+  readonly retired?: ReadonlySet<WorkerNumber>;
 }
 
 export interface GuessStats {
@@ -55,6 +57,7 @@ export class Guesses {
       ...{ nodes: tables.nodes, budget: this.#budget, workerBlocksMax },
       ...{ firstLevel: GUESSED, sparesFound: false },
       ...(partner === undefined ? {} : { partner }),
+      ...(options.retired === undefined ? {} : { retired: options.retired }),
     });
   }
 
@@ -83,6 +86,16 @@ export class Guesses {
 
   reset(worker: WorkerNumber): void {
     this.#book.clear(worker, null);
+  }
+
+  /** Blocks that the worker is thought to have. */
+  countOf(worker: WorkerNumber): number {
+    return this.#book.holdings.countOf(worker);
+  }
+
+  /** Forgets at most so many of them; how many it had. */
+  clearSome(worker: WorkerNumber, most: number): number {
+    return this.#book.clearSome(worker, most);
   }
 
   /** Ends what is too old; the time in milliseconds since the start. Before each look-up. */

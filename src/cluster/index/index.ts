@@ -5,6 +5,7 @@
  * contents of all workers and dialects meet. What a worker calls them is remembered per worker.
  *
  *   fleet-index.ts   one index of a fleet, of the next two
+ *   worker-slots.ts  numbers of workers that are gone, and what they held
  *   kv-index.ts      the exact index: changes in, matches out
  *   approximate-index.ts  what was sent where lately (guesses.ts)
  *   sharded-kv-index.ts  the exact index over threads (shard-thread.ts), answered later

@@ -12,6 +12,7 @@ import type {
 import { BlockBook } from "./block-book.ts";
 import { BlockNamer, isBlockSize } from "./block-namer.ts";
 import { IndexTables } from "./index-tables.ts";
+import { WORKERS_MAX } from "./member-sets.ts";
 import { WorkerNumbers } from "./worker-numbers.ts";
 
 export interface KvIndexOptions {
@@ -28,6 +29,8 @@ export interface KvIndexOptions {
   readonly owns?: (scope: KvScope, tokens: Uint32Array) => boolean;
   /** Shared with what else is found in them; their bound holds then, not `bytesMax`. */
   readonly tables?: IndexTables;
+  /** See `BlockBookOptions`. */
+  readonly retired?: ReadonlySet<WorkerNumber>;
   /** Told of stored blocks, low and high halves of the index's names; a view for the call. */
   readonly onStored?: (worker: WorkerNumber, keys: Uint32Array) => void;
 }
@@ -87,6 +90,7 @@ export class KvIndex implements PrefixLookup {
     this.#book = new BlockBook({
       ...{ nodes: this.#tables.nodes, budget: this.#tables.budget, workerBlocksMax },
       ...{ firstLevel: 0, sparesFound: true },
+      ...(options.retired === undefined ? {} : { retired: options.retired }),
     });
     this.#owns = options.owns ?? null;
     this.#onStored = options.onStored ?? null;
@@ -130,6 +134,21 @@ export class KvIndex implements PrefixLookup {
 
   findGroups(groups: readonly GroupBlocks[]): readonly PrefixMatch[] {
     return this.#tables.findGroups(groups);
+  }
+
+  /** Whether a number is free. */
+  get hasNumber(): boolean {
+    return this.#numbers.count < WORKERS_MAX;
+  }
+
+  /** Blocks that the worker has. */
+  countOf(worker: WorkerNumber): number {
+    return this.#book.holdings.countOf(worker);
+  }
+
+  /** Forgets at most so many blocks of a worker; how many it had of them. */
+  clearSome(worker: WorkerNumber, most: number): number {
+    return this.#book.clearSome(worker, most);
   }
 
   /** The worker with most blocks gives up some: others need room in the same tables. */

@@ -28,17 +28,30 @@ export interface GetOptions {
 export async function boundedGet(url: string, options: GetOptions = {}): Promise<SmallAnswer> {
   const { token = null, signal, timeoutMs = TIMEOUT_MS } = options;
   const ask = options.fetch ?? fetch;
-  const late = AbortSignal.timeout(timeoutMs);
+  // No AbortSignal.any: Node 20 may collect such a signal while it is awaited.
+  const stop = new AbortController();
+  const stopNow = () => stop.abort();
+  signal?.addEventListener("abort", stopNow, { once: true });
+  if (signal?.aborted === true) stopNow();
+  let isLate = false;
+  const timeout = setTimeout(() => {
+    isLate = true;
+    stopNow();
+  }, timeoutMs);
+  timeout.unref();
   try {
     const answer = await ask(url, {
       redirect: "manual",
       headers: token === null ? {} : { authorization: `Bearer ${token}` },
-      signal: signal === undefined ? late : AbortSignal.any([late, signal]),
+      signal: stop.signal,
     });
     return { status: answer.status, text: await boundedText(answer) };
   } catch (error) {
-    const reason = late.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error);
+    const reason = isLate ? `no answer within ${timeoutMs} ms` : reasonOf(error);
     throw new EngineError("NETWORK", reason, { cause: error });
+  } finally {
+    clearTimeout(timeout);
+    signal?.removeEventListener("abort", stopNow);
   }
 }
 

@@ -24,8 +24,9 @@ export interface KvScope {
 
 /**
  * Names that a worker gives its blocks: 64 bits each, the low half at 2i and the high half at
- * 2i + 1. Longer hashes are cut to 8 bytes. A name has a meaning only together with its worker: two
- * engines may name equal tokens differently. Within a worker a name says the group of layers, too:
+ * 2i + 1. Of longer hashes feeds take 8 bytes: the last ones of vLLM's and SGLang's, the first ones
+ * of TensorRT-LLM's. A name has a meaning only together with its worker: two engines may name equal
+ * tokens differently. Within a worker a name says the group of layers, too:
  * feeds give equal tokens of two groups different names.
  */
 export type BlockNames = Uint32Array;

@@ -7,6 +7,9 @@ import type { IndexPlace } from "#cluster/routing";
 
 /** Pieces of text in a block, where no tokenizer is known: 128 characters. */
 const TEXT_BLOCK = 32;
+/** Blocks of workers that are gone that are given back at a time, in some 2 ms, and how often. */
+const RECLAIMED_AT_ONCE = 4096;
+const RECLAIM_MS = 10;
 /** Of a worker that does not say. */
 const BLOCK_TOKENS = 16;
 
@@ -53,6 +56,7 @@ export class FleetCaches {
   readonly #options: FleetCachesOptions;
   readonly #caches = new Map<string, Cache>();
   readonly #stopListening: () => void;
+  #reclaiming: NodeJS.Timeout | null = null;
 
   constructor(membership: Membership, options: FleetCachesOptions) {
     this.#membership = membership;
@@ -111,6 +115,7 @@ export class FleetCaches {
 
   async close(): Promise<void> {
     this.#stopListening();
+    this.#stopReclaiming();
     const feeds = [...this.#caches.values()].map(({ feed }) => feed?.close());
     this.#caches.clear();
     await Promise.all(feeds);
@@ -135,6 +140,7 @@ export class FleetCaches {
         if (!isMember()) return;
         cache.resets++;
         this.index.reset(number);
+        this.#reclaimSoon();
       },
       warn: (message) => {
         // A worker that leaves or is away ends its stream, too: that is said of the worker.
@@ -150,5 +156,19 @@ export class FleetCaches {
     this.#caches.delete(id);
     void cache.feed?.close();
     this.index.leave(cache.number);
+    this.#reclaimSoon();
+  }
+
+  /** In slices: a worker's million blocks at once would hold up all requests for half a second. */
+  #reclaimSoon(): void {
+    this.#reclaiming ??= setInterval(() => {
+      if (this.index.reclaim(RECLAIMED_AT_ONCE)) return;
+      this.#stopReclaiming();
+    }, RECLAIM_MS).unref();
+  }
+
+  #stopReclaiming(): void {
+    if (this.#reclaiming !== null) clearInterval(this.#reclaiming);
+    this.#reclaiming = null;
   }
 }

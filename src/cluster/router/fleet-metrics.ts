@@ -80,7 +80,8 @@ const GAUGES: readonly (readonly [string, string, readonly string[], Read])[] = 
     "Bytes of the index, by part.",
     ["part"],
     ({ caches, ceiling }) => {
-      const parts = Object.entries({ ...caches.stats(), ceiling: ceiling.stats() });
+      const { exact, approximate, predicted } = caches.stats();
+      const parts = Object.entries({ exact, approximate, predicted, ceiling: ceiling.stats() });
       return parts.map(([part, { bytes }]) => ({ labels: { part }, value: bytes }));
     },
   ],
