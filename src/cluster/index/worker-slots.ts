@@ -5,26 +5,26 @@
 import type { PrefixMatch, WorkerNumber } from "#cluster/protocol";
 import { WORKERS_MAX } from "./member-sets.ts";
 
-/** None: the number is no worker's any more. */
-const NOBODY = -1;
+/** The number is no worker's any more. */
+const NONE = -1;
 
 export class WorkerSlots {
   /** Of the tables, by the callers' numbers, and the other way around. */
-  readonly #slots = new Int16Array(WORKERS_MAX).fill(NOBODY);
-  readonly #owners = new Int16Array(WORKERS_MAX).fill(NOBODY);
+  readonly #slots = new Int16Array(WORKERS_MAX).fill(NONE);
+  readonly #owners = new Int16Array(WORKERS_MAX).fill(NONE);
   /** Slots of workers that are gone, the first of them for longest. */
   readonly retired = new Set<number>();
-  /** Slots that are not their owner's number, or nobody's. */
+  /** Slots that are not their owner's number, or have no owner. */
   #others = 0;
 
   /** -1: there is no such worker. */
   slotOf(worker: WorkerNumber): number {
-    return this.#slots[worker] ?? NOBODY;
+    return this.#slots[worker] ?? NONE;
   }
 
-  /** -1: it is nobody's. */
+  /** -1: it has none. */
   ownerOf(slot: number): number {
-    return this.#owners[slot] ?? NOBODY;
+    return this.#owners[slot] ?? NONE;
   }
 
   take(worker: WorkerNumber, slot: number): void {
@@ -37,8 +37,8 @@ export class WorkerSlots {
   retire(worker: WorkerNumber): number {
     const slot = this.slotOf(worker);
     if (slot < 0) return slot;
-    this.#slots[worker] = NOBODY;
-    this.#owners[slot] = NOBODY;
+    this.#slots[worker] = NONE;
+    this.#owners[slot] = NONE;
     this.retired.add(slot);
     if (slot === worker) this.#others++;
     return slot;
@@ -49,13 +49,13 @@ export class WorkerSlots {
     if (this.retired.delete(slot)) this.#others--;
   }
 
-  /** Matches of slots as those of their workers; without those of nobody. */
+  /** Matches of slots as those of their workers; without those of retired ones. */
   named(matches: readonly PrefixMatch[]): readonly PrefixMatch[] {
     if (this.#others === 0) return matches;
     const named: PrefixMatch[] = [];
     for (const { worker: slot, levels } of matches) {
       const worker = this.ownerOf(slot);
-      if (worker !== NOBODY) named.push({ worker, levels });
+      if (worker !== NONE) named.push({ worker, levels });
     }
     return named;
   }

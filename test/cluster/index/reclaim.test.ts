@@ -48,7 +48,7 @@ test("[CL119] nothing of a worker that left or began anew is found, and its numb
   expect(found()).toEqual([]);
   index.routed(one, index.blocksOf(scope, tokens.slice(0, 40)));
   expect(found()).toEqual([[one, 10]]);
-  index.apply(two, [change]); // late, of nobody
+  index.apply(two, [change]); // late: it has left
   expect(found()).toEqual([[one, 10]]);
   while (index.reclaim(1000)) expect(found()).toEqual([[one, 10]]);
   expect(index.stats()).toMatchObject({ reclaiming: 0, exact: { memberships: 0, blocks: 10 } });
