@@ -2,7 +2,8 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { folder, freePort, launch, saidBy, until } from "./processes.mjs";
+import { freePort } from "./free-port.mjs";
+import { folder, launch, saidBy, until } from "./processes.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 export const MODEL = "pocket";

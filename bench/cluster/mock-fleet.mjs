@@ -5,7 +5,7 @@
 import { startMockModels } from "../../dist/index.js";
 import { startServer } from "../../dist/server/index.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { freePort } from "./processes.mjs";
+import { freePort } from "./free-port.mjs";
 
 const { values } = readFlags({
   options: {

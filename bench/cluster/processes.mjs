@@ -1,9 +1,8 @@
-// Processes that a benchmark starts: free ports, output to files, processor time and memory of a
+// Processes that a benchmark starts: output to files, processor time and memory of a
 // process with all its children (Linux), an orderly end.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,6 +18,8 @@ process.once("exit", () => {
   for (const { child } of running) child.kill("SIGKILL");
   rmSync(folder, { recursive: true, force: true });
 });
+
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
 /** Starts a program whose output goes to a file. */
 export function launch(program, words, env = {}) {
@@ -46,14 +47,6 @@ export async function end({ child }) {
   const late = setTimeout(() => child.kill("SIGKILL"), ENDING_MS);
   await ended;
   clearTimeout(late);
-}
-
-export async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** Waits until `holds` gives something true, and gives it. */

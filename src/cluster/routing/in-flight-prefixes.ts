@@ -1,6 +1,6 @@
 import type { Clock } from "#base";
 
-/** Blocks of all prompts together, some 100 bytes each; beyond it none are remembered. */
+/** Blocks of all prompts together, some 40 bytes each; beyond it none are remembered. */
 const BLOCKS_MAX = 1 << 20;
 /** Until what was computed is announced: a step, a batch of events, the way here. */
 const ANNOUNCED_MS = 2000;
@@ -19,8 +19,8 @@ export interface PromptInFlight {
  */
 export class InFlightPrefixes {
   readonly #clock: Clock;
-  /** By block, how many prompts of each worker have it. */
-  readonly #blocks = new Map<number, Map<string, number>>();
+  /** By worker, how many of its prompts have a block. */
+  readonly #workers = new Map<string, Map<number, number>>();
   readonly #computed: { readonly untilMs: number; readonly remove: () => void }[] = [];
   #count = 0;
 
@@ -35,10 +35,10 @@ export class InFlightPrefixes {
 
   /** Leading blocks of a prompt that the worker will have; `keys` as in `PromptBlocks`. */
   leadingBlocks(workerId: string, keys: Uint32Array): number {
+    const counts = this.#workers.get(workerId);
+    if (counts === undefined) return 0;
     const blocks = keys.length >>> 1;
-    for (let at = 0; at < blocks; at++) {
-      if (!this.#blocks.get(keyAt(keys, at))?.has(workerId)) return at;
-    }
+    for (let at = 0; at < blocks; at++) if (!counts.has(keyAt(keys, at))) return at;
     return blocks;
   }
 
@@ -46,13 +46,13 @@ export class InFlightPrefixes {
     this.#forgetAnnounced();
     const blocks = keys.length >>> 1;
     if (this.#count + blocks > BLOCKS_MAX) return NOT_REMEMBERED;
-    for (let at = 0; at < blocks; at++) this.#change(keyAt(keys, at), workerId, 1);
+    this.#change(workerId, keys, 1);
     this.#count += blocks;
     let phase: "waiting" | "computed" | "removed" = "waiting";
     const remove = () => {
       phase = "removed";
       this.#count -= blocks;
-      for (let at = 0; at < blocks; at++) this.#change(keyAt(keys, at), workerId, -1);
+      this.#change(workerId, keys, -1);
     };
     return {
       computed: () => {
@@ -73,13 +73,16 @@ export class InFlightPrefixes {
     for (const { remove } of due) remove();
   }
 
-  #change(key: number, workerId: string, by: number): void {
-    const workers = this.#blocks.get(key) ?? new Map<string, number>();
-    this.#blocks.set(key, workers);
-    const count = (workers.get(workerId) ?? 0) + by;
-    if (count > 0) workers.set(workerId, count);
-    else workers.delete(workerId);
-    if (workers.size === 0) this.#blocks.delete(key);
+  #change(workerId: string, keys: Uint32Array, by: number): void {
+    const counts = this.#workers.get(workerId) ?? new Map<number, number>();
+    this.#workers.set(workerId, counts);
+    for (let at = 0; at < keys.length >>> 1; at++) {
+      const key = keyAt(keys, at);
+      const count = (counts.get(key) ?? 0) + by;
+      if (count > 0) counts.set(key, count);
+      else counts.delete(key);
+    }
+    if (counts.size === 0) this.#workers.delete(workerId);
   }
 }
 
