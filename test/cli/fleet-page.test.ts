@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { scratchFolder } from "../checkpoint/scratch-folder.ts";
 import { freePort, NO_REDIS } from "../support/redis-server.ts";
-import { built, perigee } from "./perigee.ts";
+import { built, perigeeInside } from "./perigee.ts";
 
 const page = readFileSync("docs/fleet.md", "utf8");
 const lines = /```sh\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
@@ -43,7 +43,7 @@ const served = async (port: number | undefined): Promise<unknown> => {
 };
 
 test.skipIf(skipped !== null)(
-  `docs/fleet.md: its lines start two fleets ${skipped === null ? "" : ` (${skipped})`}`,
+  `docs/fleet.md: its lines start two fleets${skipped === null ? "" : ` (${skipped})`}`,
   async () => {
     const ports = await otherPorts();
     const moved = lines.replace(/\b\d{4}\b/g, (port) => String(ports.get(port) ?? port));
@@ -55,7 +55,7 @@ test.skipIf(skipped !== null)(
       await expect.poll(() => served(ports.get(port)), { timeout: 30_000 }).toBe(2);
     }
     const explain = (port: string) =>
-      perigee(["route", "--port", String(ports.get(port)), "--explain", "Who are you?"]);
+      perigeeInside(["route", "--port", String(ports.get(port)), "--explain", "Who are you?"]);
     expect((await explain("8101")).stdout).toMatch(/gets it \(policy kv: .*\n.*from: router/);
     expect(await explain("8001")).toMatchObject({
       code: 1,
