@@ -129,11 +129,18 @@ export class FleetIndex implements PrefixLookup {
     if (slot >= 0) this.#exact.apply(slot, changes);
   }
 
-  /** A request with this prompt was sent to the worker: it will have its blocks. */
-  routed(worker: WorkerNumber, prompt: PromptBlocks): void {
+  /**
+   * A request with this prompt was sent to the worker: it will have its blocks. `isAnnounced`: its
+   * events will say so, in the same scope. Default: as it announces its blocks.
+   */
+  routed(
+    worker: WorkerNumber,
+    prompt: PromptBlocks,
+    isAnnounced: boolean = this.#announces[worker] === 1,
+  ): void {
     const slot = this.#slots.slotOf(worker);
     if (slot < 0) return;
-    const guesses = this.#announces[worker] === 1 ? this.#predicted : this.#approximate;
+    const guesses = isAnnounced ? this.#predicted : this.#approximate;
     guesses.routed(slot, prompt);
   }
 

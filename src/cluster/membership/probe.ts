@@ -35,6 +35,8 @@ type JsonObject = Readonly<Record<string, unknown>>;
 interface ModelCard {
   readonly id: string;
   readonly owner: string;
+  /** The model that it is an adapter of; null: it is none. */
+  readonly parent: string | null;
   readonly contextTokensMax: number;
 }
 
@@ -46,13 +48,15 @@ interface ModelCard {
 export async function probeWorker(target: ProbeTarget, epoch: string): Promise<ReportedWorker> {
   const own = await readReport(target);
   if (own !== null) return own;
-  const cards = modelCards(await ask(target, "/v1/models"));
+  const cards = basesFirst(modelCards(await ask(target, "/v1/models")));
   const [first] = cards;
+  const adapters = cards.filter(({ parent }) => parent !== null).map(({ id }) => id);
   if (first === undefined) throw strange("a list of models without a model");
   const { kind, version, kv } = await identify(target, first.owner);
   const info: WorkerInfo = {
     ...{ id: target.url, epoch, url: target.url, kind, version },
     models: cards.map(({ id }) => id),
+    ...(adapters.length > 0 ? { adapters } : {}),
     fingerprint: null,
     contextTokensMax: first.contextTokensMax,
     kv,
@@ -144,15 +148,23 @@ function modelCards(answer: SmallAnswer): readonly ModelCard[] {
   if (!Array.isArray(list)) throw strange("no list of models at /v1/models");
   return list.slice(0, MODELS_MAX).flatMap((card: unknown) => {
     if (typeof card !== "object" || card === null) return [];
-    const { id, owned_by: owner, max_model_len: length } = card as JsonObject; // any JSON object
+    const fields = card as JsonObject; // any JSON object
+    const { id, owned_by: owner, max_model_len: length, parent } = fields;
     if (typeof id !== "string" || id === "" || id.length > NAME_LENGTH_MAX) return [];
     if (/\p{Cc}/u.test(id)) return [];
     return {
       id,
       owner: typeof owner === "string" ? owner : "",
+      parent: typeof parent === "string" ? parent : null,
       contextTokensMax: Number.isSafeInteger(length) ? Number(length) : CONTEXT_UNKNOWN,
     };
   });
+}
+
+/** The main name is never an adapter's. */
+function basesFirst(cards: readonly ModelCard[]): readonly ModelCard[] {
+  const isBase = ({ parent }: ModelCard) => parent === null;
+  return [...cards.filter(isBase), ...cards.filter((card) => !isBase(card))];
 }
 
 async function ask(target: ProbeTarget, path: string): Promise<SmallAnswer> {

@@ -18,6 +18,8 @@ export interface WorkerInfo {
   readonly version: string;
   /** Names under which its model is asked for; the first is the main one. */
   readonly models: readonly string[];
+  /** Those of them that are adapters of the main one: their blocks are others. Absent: none. */
+  readonly adapters?: readonly string[];
   /**
    * Of weights, arithmetic and KV format: workers of equal fingerprints continue each other's
    * requests with the same tokens. Null where the server does not say.

@@ -2,8 +2,15 @@
 import type { Clock } from "#base";
 import { feedFor, type RedisStreams, workerScope } from "#cluster/feeds";
 import { FleetIndex, type FleetIndexStats } from "#cluster/index";
-import type { KvFeed, Member, Membership, WorkerInfo, WorkerNumber } from "#cluster/protocol";
-import type { IndexPlace } from "#cluster/routing";
+import type {
+  KvChange,
+  KvFeed,
+  Member,
+  Membership,
+  WorkerInfo,
+  WorkerNumber,
+} from "#cluster/protocol";
+import type { IndexPlace, PrefixQuery } from "#cluster/routing";
 
 /** Pieces of text in a block, where no tokenizer is known: 128 characters. */
 const TEXT_BLOCK = 32;
@@ -20,14 +27,14 @@ export interface FleetCachesOptions {
   readonly ttlMs: number;
   /** Where workers of our own keep their events in Redis; null: they are read over HTTP. */
   readonly streams: RedisStreams | null;
-  /** Whether prompts for the worker are looked up by their tokens; else by pieces of text. */
-  readonly readsTokens: (info: WorkerInfo) => boolean;
   /** Sent to workers whose events are followed. */
   readonly apiKeyOf: (info: WorkerInfo) => string | null;
   /** What asks workers. */
   readonly fetch: typeof fetch;
   /** Told of all announced blocks. */
-  readonly onStored: (keys: Uint32Array) => void;
+  readonly onStored: (worker: WorkerNumber, keys: Uint32Array) => void;
+  /** Told of a worker that is gone: its number may be another's. */
+  readonly onLeft: (worker: WorkerNumber) => void;
   /** One line for operators. */
   readonly say: (message: string) => void;
 }
@@ -39,6 +46,8 @@ interface Cache {
   /** Changes that came, and how often all was forgotten. */
   changes: number;
   resets: number;
+  /** Tokens of first blocks that were announced last. */
+  readonly beginnings: Uint32Array[];
 }
 
 /** How a worker's cache is known. */
@@ -64,7 +73,7 @@ export class FleetCaches {
     const { clock, bytesMax, ttlMs, onStored } = options;
     this.index = new FleetIndex({
       ...{ clock, bytesMax, ttlMs },
-      onStored: (_worker, keys) => onStored(keys),
+      onStored,
     });
     for (const member of membership.workers.values()) this.#join(member);
     this.#stopListening = membership.listen({
@@ -74,26 +83,27 @@ export class FleetCaches {
     });
   }
 
-  /** Where the worker's blocks are looked up; null: it is no member. */
-  placeOf(info: WorkerInfo): IndexPlace | null {
+  /** Where the worker's blocks are looked up for a query; null: it is no member. */
+  placeOf(info: WorkerInfo, { isText, model }: Partial<PrefixQuery> = {}): IndexPlace | null {
     const cache = this.#caches.get(info.id);
     if (cache === undefined) return null;
     const { number } = cache;
     const { index } = this;
-    const [model = ""] = info.models;
-    const announces = this.announces(info);
-    const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt);
-    if (!this.#options.readsTokens(info)) {
-      const text = `text of ${model}`;
-      const place = { lookup: index, number, model: text, blockTokens: TEXT_BLOCK };
-      return { ...place, announces: false, routed };
-    }
+    const [main = ""] = info.models;
+    const lora = adapterOf(info, model ?? null);
+    const announces = this.announces(info) && isText !== true;
+    const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt, announces);
+    const place = { lookup: index, number, announces, lora };
     if (announces && info.kv !== null) {
-      const { groupWindows } = info.kv;
-      return { lookup: index, number, announces, groupWindows, ...workerScope(info) };
+      return { ...place, groupWindows: info.kv.groupWindows, ...workerScope(info) };
     }
-    const blockTokens = info.kv?.blockTokens ?? BLOCK_TOKENS;
-    return { lookup: index, number, model, blockTokens, announces, routed };
+    if (isText) return { ...place, model: `text of ${main}`, blockTokens: TEXT_BLOCK, routed };
+    return { ...place, model: main, blockTokens: info.kv?.blockTokens ?? BLOCK_TOKENS, routed };
+  }
+
+  /** First blocks of prompts that the worker announced last: their tokens. */
+  beginningsOf(workerId: string): readonly Uint32Array[] {
+    return this.#caches.get(workerId)?.beginnings ?? [];
   }
 
   /** Whether the worker's events are followed. */
@@ -125,7 +135,7 @@ export class FleetCaches {
     const { say, apiKeyOf, streams, fetch: ask } = this.#options;
     const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams, fetch: ask });
     const number = this.index.join({ announces: feed !== null });
-    const cache: Cache = { number, feed, changes: 0, resets: 0 };
+    const cache: Cache = { number, feed, changes: 0, resets: 0, beginnings: [] };
     this.#caches.set(info.id, cache);
     // A late event must not be counted for the number's next owner.
     const stateOf = (id: string) => this.#membership.workers.get(id)?.state;
@@ -134,6 +144,7 @@ export class FleetCaches {
       apply: (changes) => {
         if (!isMember()) return;
         cache.changes += changes.length;
+        keepBeginnings(cache.beginnings, changes);
         this.index.apply(number, changes);
       },
       reset: () => {
@@ -156,6 +167,7 @@ export class FleetCaches {
     this.#caches.delete(id);
     void cache.feed?.close();
     this.index.leave(cache.number);
+    this.#options.onLeft(cache.number);
     this.#reclaimSoon();
   }
 
@@ -171,4 +183,19 @@ export class FleetCaches {
     if (this.#reclaiming !== null) clearInterval(this.#reclaiming);
     this.#reclaiming = null;
   }
+}
+
+/** The adapter that the worker serves under this name; null: its base model. */
+function adapterOf({ adapters }: WorkerInfo, model: string | null): string | null {
+  return model !== null && adapters?.includes(model) ? model : null;
+}
+
+const BEGINNINGS = 4;
+
+/** Of the last of the changes that begin prompts. */
+function keepBeginnings(beginnings: Uint32Array[], changes: readonly KvChange[]): void {
+  const last = changes.findLast((change) => change.type === "stored" && change.parent === null);
+  if (last?.type !== "stored" || last.tokens.length === 0) return;
+  beginnings.push(last.tokens.slice(0, last.scope.blockTokens));
+  if (beginnings.length > BEGINNINGS) beginnings.shift();
 }

@@ -123,6 +123,16 @@ const GAUGES: readonly (readonly [string, string, readonly string[], Read])[] = 
     ({ hits }) => one(hits.counts.mismatched),
   ],
   [
+    "announced_prompts",
+    "Prompts whose blocks a worker announced as the router has them, and prompts of which it " +
+      "announced other blocks only.",
+    ["as"],
+    ({ hits: { announced } }) => [
+      { labels: { as: "computed" }, value: announced.confirmed },
+      { labels: { as: "other" }, value: announced.differing },
+    ],
+  ],
+  [
     "prompt_tokens_total",
     "Tokens of prompts: all, those that were cached, and those that one cache without end with " +
       "perfect routing would have had.",

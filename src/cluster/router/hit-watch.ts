@@ -3,20 +3,13 @@ import type { WorkerInfo } from "#cluster/protocol";
 import type { IndexedPrefixes, PrefixQuery, Routed } from "#cluster/routing";
 import type { FleetCaches } from "./fleet-caches.ts";
 import type { TokenOrigin } from "./prompt-reader.ts";
-
-/** What a worker said of a request when it was over. */
-export interface PromptUsage {
-  readonly promptTokens: number;
-  /** Null: it does not say. */
-  readonly cachedTokens: number | null;
-}
-
-/** Told of one request at a worker. */
-export type EndWatch = (usage: PromptUsage | null) => void;
+import type { EndWatch, PromptUsage } from "./prompt-usage.ts";
+import type { TokenCounts, TokenWatch } from "./token-watch.ts";
 
 export interface HitWatchOptions {
   readonly prefixes: IndexedPrefixes;
   readonly caches: FleetCaches;
+  readonly tokens: TokenWatch;
   /** One line for operators. */
   readonly say: (message: string) => void;
 }
@@ -46,17 +39,32 @@ export class HitWatch {
     this.#options = options;
   }
 
+  /** What workers announced of prompts, beside what was computed here. */
+  get announced(): TokenCounts {
+    this.#options.tokens.look();
+    return this.#options.tokens.counts;
+  }
+
   /** A request was routed; to be called back when it is over. */
   routed(query: PrefixQuery, { worker, served }: Routed, origin: TokenOrigin): EndWatch {
-    const { prefixes, caches } = this.#options;
+    const { prefixes, caches, tokens: watch } = this.#options;
     this.counts.origins[origin]++;
     const answer = prefixes.answerOf(query, worker);
-    if (answer === null || caches.placeOf(worker) === null || query.tokens === null)
-      return NOTHING_ASKED;
+    const place = caches.placeOf(worker, query);
+    if (answer === null || place === null || query.tokens === null) return NOTHING_ASKED;
     this.counts.asked++;
     if (answer.matches.size > 0) this.counts.answered++;
-    const { length } = query.tokens;
-    return (usage) => {
+    const { tokens } = query;
+    const { length } = tokens;
+    const { number } = place;
+    const { prompt, matches } = answer;
+    const isKnown = 2 * (matches.get(number)?.levels[2] ?? 0) >= prompt.keys.length;
+    const told =
+      place.announces && !isKnown
+        ? watch.routed({ workerId: worker.id, number, prompt, tokens })
+        : null;
+    return (usage, isComplete) => {
+      told?.(usage, isComplete);
       if (usage === null) return;
       if (origin !== "text" && usage.promptTokens !== length) this.#mismatch(worker, usage, length);
       served(usage.cachedTokens);
@@ -76,20 +84,3 @@ export class HitWatch {
 }
 
 const NOTHING_ASKED: EndWatch = () => {};
-
-const NUMBER = { prompt: /"prompt_tokens":\s*(\d+)/, cached: /"cached_tokens":\s*(\d+)/ };
-/** Usage is at the end of an answer. */
-const TAIL_BYTES = 2048;
-
-/** Usage of an answer in JSON, found without parsing it; null: there is none. */
-export function usageIn(body: Buffer): PromptUsage | null {
-  const tail = body.toString("latin1", Math.max(0, body.length - TAIL_BYTES));
-  const at = tail.lastIndexOf('"usage"');
-  const prompt = at < 0 ? null : NUMBER.prompt.exec(tail.slice(at));
-  if (prompt === null) return null;
-  const cached = NUMBER.cached.exec(tail.slice(at));
-  return {
-    promptTokens: Number(prompt[1]),
-    cachedTokens: cached === null ? null : Number(cached[1]),
-  };
-}

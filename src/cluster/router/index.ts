@@ -18,9 +18,12 @@
  *   stream-reader.ts      a worker's stream; marker-reader.ts: with tokens told beside the events
  *   upstream.ts           connections to a worker; worker-links.ts: to all of them
  *   breaker.ts            keeps requests away from a worker that fails; sweep.ts: deadlines
- *   prompt-reader.ts      prompts as ids: by model-codecs.ts, by remote-tokens.ts of a worker, or
- *                         text-tokens.ts where nothing is known; ask-worker.ts: small questions
- *   fleet-caches.ts       the index, fed by the workers; hit-watch.ts: what it knew
+ *   prompt-reader.ts      prompts as ids: by model-codecs.ts, by remote-tokens.ts of a worker
+ *                         (tokenize-routes.ts: how engines are asked), or text-tokens.ts where
+ *                         nothing is known; ask-worker.ts: small questions
+ *   token-watch.ts        compares what workers announce with what was computed of prompts
+ *   fleet-caches.ts       the index, fed by the workers; hit-watch.ts: what it knew,
+ *                         prompt-usage.ts: and what workers say of it
  *   models-route.ts, operations.ts, explain.ts, kv-events-route.ts, fleet-metrics.ts,
  *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
  *   shared-loads.ts       load that several routers see

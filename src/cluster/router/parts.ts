@@ -15,7 +15,7 @@ import type { RouterContext } from "./context.ts";
 import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
 import { ModelCodecs } from "./model-codecs.ts";
-import { isTokenizing, PromptReader, readsTokens } from "./prompt-reader.ts";
+import { PromptReader } from "./prompt-reader.ts";
 import { QueueMetrics } from "./queue-metrics.ts";
 import type { Relay } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
@@ -25,6 +25,7 @@ import type { RouterSecrets } from "./secrets.ts";
 import { SharedLoads } from "./shared-loads.ts";
 import { watchStatus } from "./status-watch.ts";
 import { Sweep } from "./sweep.ts";
+import { TokenWatch } from "./token-watch.ts";
 import { WaitingRoom } from "./waiting-room.ts";
 import { workerFetch } from "./worker-fetch.ts";
 import { WorkerLinks } from "./worker-links.ts";
@@ -58,14 +59,14 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const relays = new Set<Relay>();
   const codecs = new ModelCodecs({ models: config.model, say });
   const links = linksOf(membership, { config, secrets, relays, codecs, say });
-  const { caches, ceiling, streams } = cachesOf(membership, {
-    ...{ config, secrets, codecs, warn, fetch: asking.fetch },
+  const { caches, ceiling, streams, watch } = cachesOf(membership, {
+    ...{ config, secrets, warn, fetch: asking.fetch },
   });
   const prefixes = new IndexedPrefixes({
-    placeOf: (info) => caches.placeOf(info),
+    placeOf: (info, query) => caches.placeOf(info, query),
     ...{ clock: systemClock, ledger: ceiling },
   });
-  const hits = new HitWatch({ prefixes, caches, say: warn });
+  const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn });
   const dispatcher = new Dispatcher({
     ...{ membership, prefixes, policy: config.policy, clock: systemClock },
     rng: seededRng(randomInt(2 ** 31)),
@@ -119,13 +120,12 @@ function requestCounter(registry: Registry): Counter<"route" | "status"> {
 interface CacheParts {
   readonly config: RouterConfig;
   readonly secrets: RouterSecrets;
-  readonly codecs: ModelCodecs;
   readonly warn: (message: string) => void;
   readonly fetch: typeof fetch;
 }
 
 function cachesOf(membership: Membership, parts: CacheParts) {
-  const { config, secrets, codecs, warn, fetch: ask } = parts;
+  const { config, secrets, warn, fetch: ask } = parts;
   const ceiling = new HitCeiling();
   // Where Redis is away, the connection of the membership says so.
   const streams =
@@ -133,13 +133,22 @@ function cachesOf(membership: Membership, parts: CacheParts) {
       ? null
       : new RedisStreams(config.redis, warn, { connectionWarn: () => {} });
   const caches = new FleetCaches(membership, {
-    ...{ clock: systemClock, say: warn, onStored: (stored) => ceiling.stored(stored) },
+    ...{ clock: systemClock, say: warn },
+    onStored: (worker, keys) => {
+      ceiling.stored(keys);
+      watch.stored(worker, keys);
+    },
+    onLeft: (worker) => watch.left(worker),
     ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs, streams },
-    readsTokens: (info) => readsTokens(info, codecs),
     apiKeyOf: (info) => keyFor(info, secrets),
     fetch: ask,
   });
-  return { caches, ceiling, streams };
+  const watch = new TokenWatch({
+    ...{ clock: systemClock, say: warn },
+    unknownParents: () => caches.stats().exact.unknownParents,
+    beginningsOf: (workerId) => caches.beginningsOf(workerId),
+  });
+  return { caches, ceiling, streams, watch };
 }
 
 function keysOf({ clusterSecret, workerApiKey }: RouterSecrets) {
@@ -197,13 +206,15 @@ function sharedLoads(books: RedisBooks, membership: Membership, dispatcher: Disp
 }
 
 function promptsOf(membership: Membership, links: WorkerLinks, codecs: ModelCodecs): PromptReader {
+  const remote = new RemoteTokens(systemClock);
   return new PromptReader({
-    ...{ codecs, remote: new RemoteTokens() },
-    askable: (model) => {
+    ...{ codecs, remote },
+    askable: (request) => {
+      const { model } = request;
       for (const link of links.all) {
         const { info, breaker } = link;
         const serves = model === null || info.models.includes(model);
-        if (serves && isTokenizing(info) && breaker.admits) return link;
+        if (serves && breaker.admits && remote.mayAsk(link, request)) return link;
       }
       return null;
     },

@@ -1,6 +1,5 @@
 /** What routing reads of a request: its prompt as ids, or what stands for them. */
 import { EngineError, isPlainObject } from "#base";
-import type { WorkerInfo } from "#cluster/protocol";
 import { type DispatchRequest, hashText } from "#cluster/routing";
 import { chatPromptTokens, completionPromptTokens } from "#server";
 import type { GenerationRequest } from "./generation-request.ts";
@@ -23,7 +22,7 @@ export interface PromptReaderOptions {
   readonly codecs: ModelCodecs;
   readonly remote: RemoteTokens;
   /** A worker of another engine that serves the model and can be asked; null: there is none. */
-  readonly askable: (model: string | null) => WorkerLink | null;
+  readonly askable: (request: GenerationRequest) => WorkerLink | null;
   /** The main name of what the fleet serves where a request names no model. */
   readonly defaultModel: () => string | null;
 }
@@ -48,7 +47,7 @@ export class PromptReader {
     }
     const given = givenIds(request);
     if (given !== null) return readPrompts(request, given, { origin: "router", own: null });
-    const link = this.#options.askable(request.model);
+    const link = this.#options.askable(request);
     const told = link === null ? null : await this.#options.remote.tokensOf(request, link);
     if (told !== null) return readPrompts(request, told, { origin: "worker", own: null });
     if (request.kind === "other") {
@@ -78,16 +77,6 @@ export class PromptReader {
   }
 }
 
-/** Whether a worker is to be asked for by tokens of this origin, or by pieces of text. */
-export function readsTokens(info: WorkerInfo, codecs: ModelCodecs): boolean {
-  return codecs.sourceOf(info.models[0] ?? "") !== null || isTokenizing(info);
-}
-
-/** Engines whose `/tokenize` takes whole chats. */
-export function isTokenizing({ kind }: WorkerInfo): boolean {
-  return kind === "vllm";
-}
-
 function readPrompts(
   request: GenerationRequest,
   tokens: Uint32Array | null,
@@ -101,10 +90,24 @@ function readPrompts(
     origin,
     promptTokenIds: own,
     query: {
-      ...{ model, session, outputTokens, salt, lora: null, tokens, promptTokens, prefixHash },
-      isUnseen: !request.stream,
+      ...{
+        model,
+        session,
+        outputTokens,
+        salt,
+        lora: loraOf(request),
+        tokens,
+        promptTokens,
+        prefixHash,
+      },
+      ...{ isUnseen: !request.stream, isText: origin === "text" },
     },
   };
+}
+
+/** SGLang's field; vLLM's adapters are names of models. */
+function loraOf({ body }: GenerationRequest): string | null {
+  return typeof body.lora_path === "string" ? body.lora_path : null;
 }
 
 /** Ids that the client sent itself. */

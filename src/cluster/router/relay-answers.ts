@@ -28,6 +28,12 @@ export function endOf(outcome: Outcome): ReservationEnd {
   }
 }
 
+/** Whether the worker has answered as it was asked to. */
+export function isComplete(outcome: Outcome): boolean {
+  if (outcome.kind === "answered") return outcome.answer.status === 200;
+  return outcome.kind === "streamed" || (outcome.kind === "passed-on" && outcome.complete);
+}
+
 const BUSY_MS = 1000;
 const BUSY_MS_MAX = 15_000;
 

@@ -4,9 +4,9 @@ import type { Routed } from "#cluster/routing";
 import { HttpError } from "#server";
 import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
-import { type EndWatch, type PromptUsage, usageIn } from "./hit-watch.ts";
 import { MarkerReader } from "./marker-reader.ts";
-import { busyMs, endOf, passedHeaders, unroutedError } from "./relay-answers.ts";
+import { type EndWatch, type PromptUsage, usageIn } from "./prompt-usage.ts";
+import { busyMs, endOf, isComplete, passedHeaders, unroutedError } from "./relay-answers.ts";
 import type { RelayAnswer, RelayNotes, RelayOrder, RelayTools } from "./relay-order.ts";
 import type { SharedPart } from "./shared-loads.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
@@ -164,7 +164,7 @@ export class Relay implements Watched {
     reservation.end(endOf(outcome));
     routed.shared?.end();
     this.#tools.dispatcher.traffic.ended(reservation.outputTokens);
-    routed.endWatch(this.#usageOf(outcome));
+    routed.endWatch(this.#usageOf(outcome), isComplete(outcome));
     return this.#judge(outcome, link);
   }
 

@@ -17,7 +17,7 @@ import type { PromptInFlight } from "./in-flight-prefixes.ts";
 import { KnownModels } from "./known-models.ts";
 import { prefixPlan } from "./kv-cost.ts";
 import { LoadBooks } from "./load-books.ts";
-import type { PrefixFinder, PrefixQuery } from "./prefix-finder.ts";
+import { BLOCK_TOKENS, type PrefixFinder, type PrefixQuery } from "./prefix-finder.ts";
 import type { Reservation } from "./reservation.ts";
 import { type Fullness, fullness, type RoomLimits } from "./room.ts";
 import { Traffic } from "./traffic.ts";
@@ -312,9 +312,6 @@ interface EligibleMembers {
   readonly workers: readonly WorkerInfo[];
   readonly reason: Unrouted["reason"];
 }
-
-/** Of a worker that does not say. */
-const BLOCK_TOKENS = 16;
 
 /** Workers whose context is too short would refuse; where all are, one of them says so. */
 function withRoom(request: DispatchRequest, workers: readonly WorkerInfo[]): readonly WorkerInfo[] {

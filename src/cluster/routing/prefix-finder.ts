@@ -15,11 +15,15 @@ export interface PrefixQuery {
   readonly tokens: Uint32Array | null;
   readonly salt: string | null;
   readonly lora: string | null;
+  /** The tokens are pieces of text: they are none of what workers announce. Default: false. */
+  readonly isText?: boolean;
+  /** The name that the client asked for, which may be an adapter's. */
+  readonly model?: string | null;
 }
 
 /** How much of a prompt each worker has, of whatever index it is in. */
 export interface PrefixFinder {
-  /** One per worker; null: nothing, or nothing is known. */
+  /** One per worker, in its own blocks; null: nothing, or nothing is known. */
   find(query: PrefixQuery, workers: readonly WorkerInfo[]): readonly (PrefixMatch | null)[];
   /** The worker got the request, and will have its prompt. */
   routed(query: PrefixQuery, worker: WorkerInfo): PromptInFlight;
@@ -61,6 +65,8 @@ export interface IndexPlace {
   readonly groupWindows?: readonly (number | null)[];
   /** Whether the worker says what it has. */
   readonly announces: boolean;
+  /** The adapter that the worker runs the query with, where the query names none. */
+  readonly lora?: string | null;
   /** Told what the worker got. */
   readonly routed?: (prompt: PromptBlocks) => void;
 }
@@ -68,7 +74,7 @@ export interface IndexPlace {
 /** Parts of `IndexedPrefixes`. */
 export interface IndexedPrefixesOptions {
   /** Null where nothing is known of the worker's blocks. */
-  readonly placeOf: (worker: WorkerInfo) => IndexPlace | null;
+  readonly placeOf: (worker: WorkerInfo, query: PrefixQuery) => IndexPlace | null;
   readonly clock: Clock;
   readonly ledger?: HitLedger;
 }
@@ -79,7 +85,7 @@ export interface IndexedPrefixesOptions {
  */
 export class IndexedPrefixes implements PrefixFinder {
   readonly inFlight: InFlightPrefixes;
-  readonly #placeOf: (worker: WorkerInfo) => IndexPlace | null;
+  readonly #placeOf: IndexedPrefixesOptions["placeOf"];
   readonly #ledger: HitLedger | undefined;
   /** Looked up when the request was routed, and needed again when it is booked. */
   readonly #answers = new WeakMap<PrefixQuery, PrefixAnswers>();
@@ -93,18 +99,19 @@ export class IndexedPrefixes implements PrefixFinder {
   find(query: PrefixQuery, workers: readonly WorkerInfo[]): readonly (PrefixMatch | null)[] {
     const answers = this.#answersOf(query);
     return workers.map((worker) => {
-      const place = this.#placeOf(worker);
+      const place = this.#placeOf(worker, query);
       const answer = place === null ? null : answers.of(place);
       if (place === null || answer === null) return null;
       const coming = this.inFlight.leadingBlocks(worker.id, answer.prompt.keys);
       const match = withComing(answer.matches.get(place.number), coming, place.number);
-      if (match !== null) answer.seen.set(place.number, match);
-      return match;
+      if (match === null) return null;
+      answer.seen.set(place.number, match);
+      return inBlocksOf(worker, match, place.blockTokens);
     });
   }
 
   routed(query: PrefixQuery, worker: WorkerInfo): PromptInFlight {
-    const place = this.#placeOf(worker);
+    const place = this.#placeOf(worker, query);
     const answer = place === null ? null : this.#answersOf(query).of(place);
     if (place === null || answer === null) return NOT_INDEXED;
     // Tried elsewhere, a prompt is not one that was seen before.
@@ -115,12 +122,12 @@ export class IndexedPrefixes implements PrefixFinder {
 
   /** What the worker's index says of a prompt, without what is on its way; null: nothing. */
   answerOf(query: PrefixQuery, worker: WorkerInfo): PrefixAnswer | null {
-    const place = this.#placeOf(worker);
+    const place = this.#placeOf(worker, query);
     return place === null ? null : this.#answersOf(query).of(place);
   }
 
   served(query: PrefixQuery, worker: WorkerInfo, cachedTokens: number | null): void {
-    const place = this.#placeOf(worker);
+    const place = this.#placeOf(worker, query);
     const answer = place === null ? null : this.#answersOf(query).of(place);
     if (place === null || answer === null || query.tokens === null) return;
     if (answer.before === null) return;
@@ -167,12 +174,14 @@ class PrefixAnswers {
   }
 
   /** Null: the prompt's tokens are not known. */
-  of({ lookup, model, blockTokens, groupWindows = ONE_GROUP }: IndexPlace): PrefixAnswer | null {
-    const { tokens, salt, lora } = this.#query;
+  of(place: IndexPlace): PrefixAnswer | null {
+    const { lookup, model, blockTokens, groupWindows = ONE_GROUP } = place;
+    const { tokens, salt } = this.#query;
+    const lora = this.#query.lora ?? place.lora ?? null;
     if (tokens === null) return null;
     const answers = this.#answers.get(lookup) ?? new Map<string, PrefixAnswer>();
     this.#answers.set(lookup, answers);
-    const name = `${blockTokens} ${groupWindows.join()} ${model}`;
+    const name = `${blockTokens} ${groupWindows.join()} ${lora ?? ""} ${model}`;
     const known = answers.get(name);
     if (known !== undefined) return known;
     const scope: KvScope = { model, blockTokens, salt, lora, group: 0 };
@@ -189,6 +198,18 @@ class PrefixAnswers {
     answers.set(name, answer);
     return answer;
   }
+}
+
+/** Of a worker that does not say. */
+export const BLOCK_TOKENS = 16;
+
+/** Blocks of text are longer than the worker's: candidates count in the latter. */
+function inBlocksOf({ kv }: WorkerInfo, match: PrefixMatch, blockTokens: number): PrefixMatch {
+  const own = kv?.blockTokens ?? BLOCK_TOKENS;
+  if (own === blockTokens || own === 0) return match;
+  const [device, host, any] = match.levels;
+  const scaled = (blocks: number) => Math.floor((blocks * blockTokens) / own);
+  return { worker: match.worker, levels: [scaled(device), scaled(host), scaled(any)] };
 }
 
 /** What comes will be on the device; it counts where it goes beyond what is announced. */
