@@ -1,5 +1,6 @@
 /**
- * Long texts that were encoded lately: the next turn of a conversation begins as the last one, and
+ * Long texts that were encoded lately, apart by the cache salt of their requests: how long a text
+ * takes must not tell whether a stranger's began as it does. A new turn is short work: the next turn of a conversation begins as the last one, and
  * its ids do, too, up to an added token, behind which encoding begins anew in any case.
  */
 
@@ -18,6 +19,7 @@ export interface Cuts {
 
 interface EncodedText extends Cuts {
   readonly text: string;
+  readonly salt: string | null;
   readonly ids: Int32Array;
 }
 
@@ -41,12 +43,16 @@ export class EncodedTexts {
     this.#beyond = tokenUnitsMax;
   }
 
-  /** Ids of the longest beginning that a kept text shares with this one, up to one of its cuts. */
-  find(text: string): KnownBeginning {
+  /**
+   * Ids of the longest beginning that a kept text of the same salt shares with this one, up to one
+   * of its cuts.
+   */
+  find(text: string, salt: string | null = null): KnownBeginning {
     if (text.length < UNITS_MIN) return { ids: NO_IDS, ends: [], counts: [] };
     let best: EncodedText | null = null;
     let most = 0;
     for (const known of this.#texts) {
+      if (known.salt !== salt) continue;
       const shared = this.#sharedCuts(known, text);
       const end = known.ends[shared - 1] ?? 0;
       if (end <= (best?.ends[most - 1] ?? 0)) continue;
@@ -62,14 +68,15 @@ export class EncodedTexts {
   }
 
   /** Keeps a text, and a copy of its ids; of one that it continues, only this one stays. */
-  add(text: string, ids: Int32Array, { ends, counts }: Cuts): void {
+  add(text: string, ids: Int32Array, { ends, counts }: Cuts, salt: string | null = null): void {
     if (text.length < UNITS_MIN || text.length > UNITS_MAX / 4 || ends.length === 0) return;
     const last = ends.at(-1) ?? 0;
-    this.#keep(({ text: other, ends: own }) => {
+    this.#keep(({ text: other, ends: own, salt: of }) => {
+      if (of !== salt) return true;
       const end = own.at(-1) ?? 0;
       return end > last || !text.startsWith(other.slice(0, end));
     });
-    this.#texts.push({ text, ids: ids.slice(), ends, counts });
+    this.#texts.push({ text, salt, ids: ids.slice(), ends, counts });
     this.#units += text.length;
     while (this.#units > UNITS_MAX || this.#texts.length > TEXTS_MAX) {
       this.#units -= this.#texts.shift()?.text.length ?? 0;

@@ -15,6 +15,8 @@ export interface EncodeJob {
   readonly kind: "encode";
   readonly texts: readonly string[];
   readonly addSpecialTokens: boolean;
+  /** Of the request. Default: none. */
+  readonly cacheSalt?: string | null;
 }
 
 /** A conversation to token ids. */
@@ -28,6 +30,8 @@ export interface ChatJob {
   readonly bytesMax: number;
   /** Maximum prompt tokens, checked against a lower bound before encoding; null: no limit. */
   readonly tokensMax: number | null;
+  /** Of the request. Default: none. */
+  readonly cacheSalt?: string | null;
 }
 
 /** Words to the token sequences that spell them. */

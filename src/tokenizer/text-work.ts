@@ -53,7 +53,7 @@ export class TextWork {
   run(job: TextJob): TextAnswer {
     switch (job.kind) {
       case "encode":
-        return job.texts.map((text) => this.#encode(text, job.addSpecialTokens));
+        return job.texts.map((text) => this.#tokenizer.encodeIds(text, job));
       case "chat":
         return this.#chat(job);
       case "badWords":
@@ -65,20 +65,18 @@ export class TextWork {
     }
   }
 
-  #chat({ messages, options, template: source, bytesMax, tokensMax }: ChatJob): ChatAnswer {
+  #chat({ messages, options, template: source, ...job }: ChatJob): ChatAnswer {
     const hasTools = (options.tools ?? []).length > 0;
     const own = (hasTools ? this.#ownWithTools : null) ?? this.#own;
     const template = source === null ? own : this.#templates.get(source);
     if (template === null) throw missingTemplate("the model");
     const { text, toolsAsText } = renderWithTools(template, messages, options);
+    const { bytesMax, tokensMax, cacheSalt = null } = job;
     checkBytes(text, bytesMax);
     const tooLong = promptTooLong(this.#tokenizer.tokensAtLeast(text), tokensMax, "messages");
     if (tooLong !== null) throw tooLong;
-    return { ids: this.#encode(text, false), toolsAsText };
-  }
-
-  #encode(text: string, addSpecialTokens: boolean): Int32Array {
-    return this.#tokenizer.encodeIds(text, { addSpecialTokens });
+    const ids = this.#tokenizer.encodeIds(text, { addSpecialTokens: false, cacheSalt });
+    return { ids, toolsAsText };
   }
 }
 

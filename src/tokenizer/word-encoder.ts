@@ -67,10 +67,10 @@ export class WordEncoder {
     });
   }
 
-  /** The ids; null: the library has to encode this text. */
-  encode(text: string): Int32Array<ArrayBuffer> | null {
+  /** The ids; null: the library has to encode this text. Texts of other salts are no help. */
+  encode(text: string, salt: string | null = null): Int32Array<ArrayBuffer> | null {
     const { added, addedIds } = this.#parts;
-    const { ids: known, ends, counts } = this.#texts.find(text);
+    const { ids: known, ends, counts } = this.#texts.find(text, salt);
     const ids = new IntList(known);
     let start = ends.at(-1) ?? 0;
     if (added !== null) {
@@ -84,7 +84,7 @@ export class WordEncoder {
       }
     }
     if (!this.#encodeSection(text.slice(start), ids)) return null;
-    this.#texts.add(text, ids.view(), { ends, counts });
+    this.#texts.add(text, ids.view(), { ends, counts }, salt);
     return new Int32Array(ids.view());
   }
 

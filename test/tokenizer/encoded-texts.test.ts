@@ -75,6 +75,19 @@ describe("texts", () => {
     expect(texts.find(`${long}bcdefgh`).ids).toHaveLength(5_000);
   });
 
+  test("texts of another cache salt are no help, and stay", () => {
+    const texts = new EncodedTexts(4);
+    const cuts = { ends: [5_000], counts: [5_000] };
+    const text = `${long}bcdefgh`;
+    const salts = [null, "one", "two"];
+    for (const [id, salt] of salts.entries()) {
+      expect(texts.find(text, salt).ids).toHaveLength(0);
+      texts.add(text, new Int32Array(text.length).fill(id), cuts, salt);
+    }
+    for (const [id, salt] of salts.entries()) expect(texts.find(text, salt).ids[0]).toBe(id);
+    expect(texts.find(text, "three").ids).toHaveLength(0);
+  });
+
   test("short texts are neither kept nor looked for", () => {
     expect(known("a".repeat(100), 10).find("a".repeat(100)).ends).toEqual([]);
     expect(known(long, 10).find("a".repeat(100)).ends).toEqual([]);

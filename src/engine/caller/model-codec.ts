@@ -42,20 +42,20 @@ export class ModelCodec implements TextCodec {
 
   /** The ids as they come: of a text thread, in a typed array that was not copied. */
   async encodeIds(text: string, options: EncodeTextOptions = {}): Promise<number[] | Int32Array> {
-    const { addSpecialTokens = true, signal } = options;
+    const { addSpecialTokens = true, cacheSalt = null, signal } = options;
     this.#check(text, options);
     if (this.#mayInline(text.length)) {
-      return this.#tokenizer.encodeNow(text, { addSpecialTokens });
+      return this.#tokenizer.encodeNow(text, { addSpecialTokens, cacheSalt });
     }
     const [ids] = await this.#pool.run(
-      { kind: "encode", texts: [text], addSpecialTokens },
+      { kind: "encode", texts: [text], addSpecialTokens, cacheSalt },
       { size: text.length, signal },
     );
     return ids ?? [];
   }
 
   async encodeAll(texts: readonly string[], options: EncodeTextOptions = {}): Promise<number[][]> {
-    const { addSpecialTokens = true, signal } = options;
+    const { addSpecialTokens = true, cacheSalt = null, signal } = options;
     let size = 0;
     const { param = "prompt" } = options;
     for (const [i, text] of texts.entries()) {
@@ -63,11 +63,14 @@ export class ModelCodec implements TextCodec {
       size += text.length;
     }
     if (this.#mayInline(size)) {
-      return texts.map((text) => this.#tokenizer.encodeNow(text, { addSpecialTokens }));
+      return texts.map((text) => this.#tokenizer.encodeNow(text, { addSpecialTokens, cacheSalt }));
     }
     // Each job is queued with the whole list's size, so that it does not delay small ones.
     const lists = await boundedMap(jobsOf(texts), JOBS_MAX, (some) =>
-      this.#pool.run({ kind: "encode", texts: some, addSpecialTokens }, { size, signal }),
+      this.#pool.run(
+        { kind: "encode", texts: some, addSpecialTokens, cacheSalt },
+        { size, signal },
+      ),
     );
     return lists.flat().map(plainIds);
   }

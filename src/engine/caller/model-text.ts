@@ -117,10 +117,14 @@ export class ModelText {
   }
 
   /** Throws TOKENIZER_MISSING, and PROMPT_TOO_LONG for a text that cannot fit the context. */
-  async encode(text: string, signal?: AbortSignal): Promise<ArrayLike<number>> {
+  async encode(
+    text: string,
+    signal?: AbortSignal,
+    cacheSalt: string | null = null,
+  ): Promise<ArrayLike<number>> {
     this.require("encode text");
     const tokensMax = this.#contextTokens;
-    const options = { tokensMax, ...(signal === undefined ? {} : { signal }) };
+    const options = { tokensMax, cacheSalt, ...(signal === undefined ? {} : { signal }) };
     return (await this.#codec?.encodeIds(text, options)) ?? [];
   }
 
@@ -191,6 +195,7 @@ export class ModelText {
         template: brought ?? null,
         bytesMax,
         tokensMax,
+        cacheSalt: options.cacheSalt ?? null,
       },
       // The cost of a client's own template is unknown.
       { size: brought === undefined ? size : Number.POSITIVE_INFINITY, signal },

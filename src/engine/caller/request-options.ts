@@ -55,7 +55,7 @@ export async function checkOptions(
     priority: priority ?? 0,
     badWordTokenIds: await text.badWords(params.badWords, signal),
     thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
-    ...(await draftsOf(params, scope, signal)),
+    ...(await draftsOf(params, scope, { signal, cacheSalt: cacheSalt ?? null })),
   };
 }
 
@@ -63,7 +63,7 @@ export async function checkOptions(
 async function draftsOf(
   params: SamplingParams,
   { text, drafts: loaded, mixedDrafts, contextTokensMax }: OptionScope,
-  signal: AbortSignal | undefined,
+  { signal, cacheSalt }: { signal: AbortSignal | undefined; cacheSalt: string | null },
 ): Promise<Pick<EngineRequest, "draftShape" | "predictedTokenIds">> {
   const { speculative: wanted, prediction } = params;
   const own: WantedDrafts = typeof wanted === "boolean" ? {} : wanted;
@@ -73,7 +73,7 @@ async function draftsOf(
   const found = kind === undefined ? null : draftsOfKind(loaded, kind);
   checkDrafts(own, loaded, found);
   if (wanted === false || found === null) return { draftShape: null, predictedTokenIds: null };
-  const ids = prediction === null ? null : await text.encode(prediction, signal);
+  const ids = prediction === null ? null : await text.encode(prediction, signal, cacheSalt);
   const { lengthMax, width } = found;
   // What a grammar forces is as likely to be right as what is found by lookup.
   const lookedUp = draftsOfKind(loaded, "lookup")?.lengthMax ?? lengthMax;

@@ -46,7 +46,7 @@ export class RequestStarter {
     const shared = await checkOptions(options, this.#scope);
     const { seed } = shared.params;
     return (prompt, start) =>
-      this.#start(prompt, start, (promptTokenIds) => ({
+      this.#start(prompt, { ...start, cacheSalt: shared.cacheSalt }, (promptTokenIds) => ({
         ...shared,
         key: this.#client.takeKey(),
         requestId: start.requestId,
@@ -69,10 +69,10 @@ export class RequestStarter {
   /** Encodes a prompt, registers its request and submits it. */
   async #start(
     prompt: Prompt,
-    options: StartOptions,
+    options: StartOptions & Pick<EngineRequest, "cacheSalt">,
     toRequest: (promptTokenIds: Int32Array<ArrayBuffer>) => EngineRequest,
   ): Promise<ActiveRequest> {
-    const { requestId, signal } = options;
+    const { requestId, signal, cacheSalt } = options;
     if (this.#requestIds.has(requestId)) {
       throw new EngineError(
         "INVALID_ARGUMENT",
@@ -83,7 +83,7 @@ export class RequestStarter {
     this.#requestIds.add(requestId);
     try {
       signal?.throwIfAborted();
-      const promptTokenIds = await this.encode(prompt, signal);
+      const promptTokenIds = await this.encode(prompt, signal, cacheSalt);
       signal?.throwIfAborted();
       return this.#submit(toRequest(promptTokenIds), options);
     } catch (error) {
@@ -134,7 +134,11 @@ export class RequestStarter {
    * A prompt's checked ids, in an array of their own. Throws also when the engine ended, or began
    * to drain, while a long text was encoded.
    */
-  async encode(prompt: Prompt, signal?: AbortSignal): Promise<Int32Array<ArrayBuffer>> {
+  async encode(
+    prompt: Prompt,
+    signal?: AbortSignal,
+    cacheSalt: string | null = null,
+  ): Promise<Int32Array<ArrayBuffer>> {
     this.#client.checkReady();
     checkPrompt(prompt);
     const { vocabularySize, contextTokensMax, text } = this.#scope;
@@ -143,7 +147,7 @@ export class RequestStarter {
       checkPromptLength(given.length, contextTokensMax);
       return checkedTokenIds(given, vocabularySize);
     }
-    const ids = checkedTokenIds(await text.encode(prompt, signal), vocabularySize);
+    const ids = checkedTokenIds(await text.encode(prompt, signal, cacheSalt), vocabularySize);
     this.#client.checkReady();
     return ids;
   }

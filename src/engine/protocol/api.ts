@@ -256,6 +256,8 @@ export interface RequestSummary {
 export interface EncodeTextOptions {
   /** Add the special tokens that the model expects (`<s>`, `[CLS]`); true by default. */
   readonly addSpecialTokens?: boolean;
+  /** Of the request: its text and those of other salts are no help to each other. Default: none. */
+  readonly cacheSalt?: string | null;
   /** Refuse a text that certainly has more tokens, without encoding it. Default: no limit. */
   readonly tokensMax?: number | null;
   /** Name of the text in error messages; `prompt` by default. */

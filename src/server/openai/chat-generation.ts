@@ -100,7 +100,8 @@ export type ConversationRequest = Pick<
   | "chat_template_kwargs"
   | "add_generation_prompt"
   | "continue_final_message"
->;
+> &
+  Partial<Pick<ChatRequest, "cache_salt">>;
 
 /** The inputs of `chatTokens` beside the conversation. */
 interface Conversing {
@@ -141,6 +142,7 @@ export async function chatTokens(
     signal,
     ...(tools.length > 0 ? { tools } : {}),
     ...(typeof template === "string" ? { chatTemplate: template } : {}),
+    ...(typeof request.cache_salt === "string" ? { cacheSalt: request.cache_salt } : {}),
     ...(variables === null || variables === undefined ? {} : { templateVariables: variables }),
   });
   return promptTokenIds;

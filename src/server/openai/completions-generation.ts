@@ -126,6 +126,7 @@ async function preparePrompts(
   const room = { contextTokensMax, maxTokens: options.maxTokens ?? null };
   const encoded = await encodePrompts(model.codec, request.prompt, {
     addSpecialTokens: request.add_special_tokens ?? true,
+    cacheSalt: request.cache_salt ?? null,
     tokensMax: request.truncate_prompt_tokens == null ? contextTokensMax : null,
     signal,
   });

@@ -21,6 +21,7 @@ const ChatPromptRequest = z.object({
   chat_template_kwargs: chat.chat_template_kwargs,
   add_generation_prompt: chat.add_generation_prompt,
   continue_final_message: chat.continue_final_message,
+  cache_salt: chat.cache_salt,
 });
 
 const { shape } = CompletionsRequest;
@@ -28,6 +29,7 @@ const { shape } = CompletionsRequest;
 const CompletionPromptRequest = z.object({
   prompt: shape.prompt,
   add_special_tokens: shape.add_special_tokens,
+  cache_salt: shape.cache_salt,
 });
 
 /** Of a chat. Throws what `POST /v1/chat/completions` would answer. */
@@ -48,10 +50,11 @@ export async function completionPromptTokens(
   body: unknown,
   signal: AbortSignal,
 ): Promise<number[][]> {
-  const { prompt, add_special_tokens: addSpecialTokens } = parseRequest(
-    CompletionPromptRequest,
-    body,
-  );
-  const options = { addSpecialTokens: addSpecialTokens ?? true, signal };
-  return (await encodePrompts(codec, prompt, options)).map(({ tokenIds }) => tokenIds);
+  const request = parseRequest(CompletionPromptRequest, body);
+  const options = {
+    addSpecialTokens: request.add_special_tokens ?? true,
+    cacheSalt: request.cache_salt ?? null,
+    signal,
+  };
+  return (await encodePrompts(codec, request.prompt, options)).map(({ tokenIds }) => tokenIds);
 }
