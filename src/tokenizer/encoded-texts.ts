@@ -1,7 +1,8 @@
 /**
  * Long texts that were encoded lately, apart by the cache salt of their requests: how long a text
- * takes must not tell whether a stranger's began as it does. A new turn is short work: the next turn of a conversation begins as the last one, and
- * its ids do, too, up to an added token, behind which encoding begins anew in any case.
+ * takes must not tell whether a stranger's began as it does. The next turn of a conversation begins
+ * as the last one, and its ids do, too, up to an added token, behind which encoding begins anew in
+ * any case.
  */
 
 /** Shorter texts cost less to encode than to compare. */
