@@ -13,7 +13,7 @@ const ROUTER_FLAGS = [
   ...["--first-token-timeout-ms", "4000", "--answer-timeout-ms", "8000"],
   ...["--breaker-open-ms", "500", "--shutdown-timeout-ms", "1000", "--log-level", "info"],
 ];
-const LEASE_MS = 1500;
+const LEASE_MS = 5000;
 const MOCK = ["--mock", "--served-model-name", "mock", "--mock-blocks", "4000,0,0"];
 const REAL = ["--device", "cpu", "--speculative", "off", "--dtype", "float32"];
 

@@ -31,6 +31,7 @@ export class RedisLink {
   /** Why it is away, as it was said last; null: it answers. */
   #trouble: string | null = null;
   #closed = false;
+  #replacing = false;
 
   /** Throws INVALID_ARGUMENT for a URL that is none of Redis. */
   constructor({ url, warn, retryMsMax = RETRY_MS_MAX }: RedisLinkOptions) {
@@ -63,7 +64,12 @@ export class RedisLink {
   failed(error: unknown): void {
     const text = messageOf(error);
     this.#say(text);
-    if (/timed out/.test(text) && !this.#closed) this.client.disconnect(true);
+    if (!/timed out/.test(text) || this.#closed || this.#replacing) return;
+    this.#replacing = true; // Until it is closed: many commands time out together.
+    this.client.once("close", () => {
+      this.#replacing = false;
+    });
+    this.client.disconnect(true);
   }
 
   close(): void {

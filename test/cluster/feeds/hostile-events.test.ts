@@ -15,6 +15,7 @@ import { changesFrom, readEntry } from "../../../src/cluster/feeds/redis-entry.t
 import { SseMessages } from "../../../src/cluster/feeds/sse-messages.ts";
 import { TrtllmReader } from "../../../src/cluster/feeds/trtllm-reader.ts";
 import { ChangeMirror } from "../../support/change-mirror.ts";
+import { dice, NASTY, nastyEvent } from "../../support/nasty-events.ts";
 import { workerInfo } from "../../support/worker-info.ts";
 
 const CASES = 10_000;
@@ -24,62 +25,6 @@ const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
-
-/** Numbers below a limit; equal seeds draw equal ones. */
-function dice(seed: number): (limit: number) => number {
-  let state = seed;
-  return (limit) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
-}
-
-const NASTY: readonly unknown[] = [
-  null,
-  true,
-  -1,
-  0,
-  4,
-  1.5,
-  2 ** 40,
-  Number.NaN,
-  2n ** 64n - 1n,
-  -(2n ** 63n),
-  "",
-  "GPU",
-  "x".repeat(2000),
-  [],
-  [[[[]]]],
-  [1, 2, 3, 4],
-  {},
-  { type: "BlockStored" },
-  new Uint8Array(3),
-  new Uint8Array(32),
-];
-
-const FIELDS = [
-  ...["block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium"],
-  ...["lora_name", "extra_keys", "group_idx", "locality", "cache_salt", "type"],
-];
-
-function nastyEvent(below: (limit: number) => number): unknown {
-  const any = () => NASTY[below(NASTY.length)];
-  const good: Record<string, unknown> = {
-    type: ["BlockStored", "BlockRemoved", "AllBlocksCleared", "Other"][below(4)],
-    block_hashes: [1 + below(9)],
-    parent_block_hash: below(2) === 0 ? null : below(9),
-    token_ids: [1, 2, 3, 4],
-    block_size: 4,
-    medium: "GPU",
-  };
-  for (let change = below(3); change >= 0; change--) {
-    good[FIELDS[below(FIELDS.length)] ?? ""] = any();
-  }
-  if (below(3) > 0) return good;
-  return below(4) === 0
-    ? any()
-    : [good.type, ...FIELDS.slice(0, below(9)).map((name) => good[name])];
-}
 
 test("[CL29] 10,000 nasty batches of engines: events are refused one by one, nothing throws", () => {
   const below = dice(1);
