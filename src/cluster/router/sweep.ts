@@ -21,7 +21,10 @@ export class Sweep {
     const everyMs = Math.max(LOOK_MS_MIN, Math.min(LOOK_MS_MAX, shortestMs / LOOKS_PER_DEADLINE));
     this.#timer = setInterval(() => {
       const nowMs = performance.now();
-      for (const watched of this.#watched) watched.look(nowMs);
+      // Behind the next reads: what came while the process was busy is no delay of its worker.
+      setImmediate(() => {
+        for (const watched of this.#watched) watched.look(nowMs);
+      });
     }, everyMs);
     this.#timer.unref();
   }
@@ -36,5 +39,6 @@ export class Sweep {
 
   close(): void {
     clearInterval(this.#timer);
+    this.#watched.clear();
   }
 }
