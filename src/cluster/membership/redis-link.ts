@@ -54,7 +54,11 @@ export class RedisLink {
 
   /** One more connection, for subscriptions; closed with the link. */
   subscriber(): Redis {
-    const client = this.client.duplicate({ enableOfflineQueue: true });
+    const client = this.client.duplicate({
+      enableOfflineQueue: true,
+      // Who subscribes does so at each connection; the library leaves a failure of its own unhandled.
+      autoResubscribe: false,
+    });
     client.on("error", () => {}); // The link's own connection has the same trouble, and says it.
     this.#others.push(client);
     return client;
