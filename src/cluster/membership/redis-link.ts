@@ -56,7 +56,7 @@ export class RedisLink {
   subscriber(): Redis {
     const client = this.client.duplicate({
       enableOfflineQueue: true,
-      // Who subscribes does so at each connection; the library leaves a failure of its own unhandled.
+      // Subscribed anew at each connection: the library would leave a failure unhandled.
       autoResubscribe: false,
     });
     client.on("error", () => {}); // The link's own connection has the same trouble, and says it.
