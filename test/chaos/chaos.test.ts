@@ -31,7 +31,8 @@ test.skipIf(NO_REDIS !== null)(
     });
     if (file !== undefined) writeFileSync(file, JSON.stringify(report));
     expect(report.problems).toEqual([]);
-    expect(Object.keys(report.faults).length).toBeGreaterThan(5);
+    // How many there are depends on how long the requests take.
+    expect(Object.keys(report.faults).length).toBeGreaterThan(sized(1, 5));
     expect(report.migrations + report.retries).toBeGreaterThan(0);
   },
 );

@@ -202,6 +202,7 @@ describe("who leaves", () => {
       clientsOf(patient).post("/v1/chat/completions", chat(name)),
     );
     await waiting(patient, 1);
+    await expect.poll(() => worker.names.length).toBe(2);
     const closed = patient.close();
     const statuses = others.map(async (answer) => (await answer).status);
     expect(await Promise.race(statuses)).toBe(503);
