@@ -157,7 +157,7 @@ export const SpeculativeOptions = z
   .strictObject({
     kind: z
       .enum([...DRAFT_KINDS, "auto", "off"])
-      .default("auto")
+      .default("off")
       .describe(
         "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
           "recurrent network beside the model), medusa (heads on the model's hidden states), " +
