@@ -27,9 +27,6 @@ export default defineConfig({
     exclude: ["dist", "node_modules"],
     testTimeout: sized(minuteMs, 20 * minuteMs),
     hookTimeout: sized(2 * minuteMs, 20 * minuteMs),
-    // Processes, leases and deadlines of some tests share the machine with other files: what a busy
-    // moment disturbed runs once more, and is reported as such. What is wrong fails twice.
-    retry: 1,
     // What is waited for is looked at this often; the default, 50, is longer than most waits.
     expect: { poll: { interval: 5 } },
     server: { deps: { external: usesBuild ? [BUILT] : [] } },
