@@ -80,9 +80,10 @@ export const ROOMS = {
     protocol: [],
     index: ["protocol"],
     routing: ["protocol"],
-    feeds: ["protocol"],
-    membership: ["protocol"],
-    router: ["protocol", "index", "routing", "feeds", "membership"],
+    http: [],
+    feeds: ["protocol", "http"],
+    membership: ["protocol", "http"],
+    router: ["protocol", "index", "routing", "http", "feeds", "membership"],
   },
 };
 
@@ -99,6 +100,7 @@ export const ROOM_LAYERS = {
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],
   "cluster/routing": ["base", "kvcache"],
+  "cluster/http": ["base"],
   "cluster/feeds": ["base", "kvcache"],
 };
 
@@ -113,4 +115,11 @@ export const KNOWN_CIRCLES = [
 ];
 
 /** Folders that talk to the outside: time, chance, timers, console and environment are theirs. */
-export const EDGES = ["server", "cli", "cluster/feeds", "cluster/membership", "cluster/router"];
+export const EDGES = [
+  "server",
+  "cli",
+  "cluster/http",
+  "cluster/feeds",
+  "cluster/membership",
+  "cluster/router",
+];

@@ -1,11 +1,12 @@
+import { systemHttp, type WorkerHttp } from "#cluster/http";
 import type { RedisStreams } from "./redis-streams.ts";
 
 /** What a feed must know beside its worker. All of it has defaults. */
 export interface FeedOptions {
   /** Sent as `Authorization: Bearer …` to the worker; null: nothing. */
   readonly apiKey?: string | null;
-  /** What asks the worker: it knows the authorities of https ones. Default: the system's fetch. */
-  readonly fetch?: typeof fetch;
+  /** What asks the worker: it knows the authorities of https ones. Default: the system's alone. */
+  readonly http?: WorkerHttp;
   /** Shortest and longest wait between tries, in milliseconds. Default: 250 and 10,000. */
   readonly retryMs?: readonly [shortest: number, longest: number];
   /** A connection that is silent for so long is given up. Default: 60,000 ms. */
@@ -24,7 +25,7 @@ const MESSAGE_BYTES_MAX = 2 ** 26;
 export function feedSettings(options: FeedOptions): FeedSettings {
   return {
     apiKey: options.apiKey ?? null,
-    fetch: options.fetch ?? fetch,
+    http: options.http ?? systemHttp(),
     retryMs: options.retryMs ?? [250, 10_000],
     silenceMs: options.silenceMs ?? 60_000,
     messageBytesMax: options.messageBytesMax ?? MESSAGE_BYTES_MAX,

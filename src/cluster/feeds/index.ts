@@ -17,7 +17,7 @@
  *                     and gaps; engine-events.ts, engine-fields.ts, extra-keys.ts: what batches
  *                     say; msgpack-bounds.ts: what is not even decoded
  *   trtllm-feed.ts    TensorRT-LLM's polled events; trtllm-events.ts, trtllm-reader.ts: what they
- *                     say; http-body.ts: bounded answers
+ *                     say
  *   block-names.ts    64-bit names of blocks
  *   back-off.ts       the wait between tries; paced-warnings.ts: one line instead of thousands
  *

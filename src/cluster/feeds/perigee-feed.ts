@@ -1,10 +1,10 @@
 /** Follows one of our own servers: `GET /kv_cache_events/stream`. */
 import { EngineError } from "#base";
+import { failureText } from "#cluster/http";
 import type { KvChange, KvFeed, KvFeedSink, WorkerInfo } from "#cluster/protocol";
 import { parseKvEvent } from "#kvcache";
 import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
-import { causeOf } from "./http-body.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import { changesOfEvent } from "./perigee-changes.ts";
 import { type SnapshotEnd, SnapshotParts } from "./snapshot-parts.ts";
@@ -84,8 +84,7 @@ export class PerigeeFeed implements KvFeed {
       for await (const messages of workerStream(request)) this.#take(messages, parts, sink);
       return "the worker ended the stream";
     } catch (error) {
-      if (!(error instanceof EngineError)) return causeOf(error);
-      return error.message;
+      return failureText(error);
     } finally {
       if (this.#connected) warnings.forget("connection");
     }

@@ -1,8 +1,8 @@
 import { EngineError, messageOf } from "#base";
+import { failureText } from "#cluster/http";
 import type { KvChange, KvFeed, KvFeedSink, WorkerInfo } from "#cluster/protocol";
 import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
-import { causeOf } from "./http-body.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import { PerigeeFeed } from "./perigee-feed.ts";
 import { changesFrom, type RedisEntry, readEntry } from "./redis-entry.ts";
@@ -90,7 +90,7 @@ export class RedisFeed implements KvFeed {
         sink.reset(end.reason);
       } catch (error) {
         if (signal.aborted) return;
-        const reason = error instanceof EngineError ? messageOf(error) : causeOf(error);
+        const reason = failureText(error);
         warnings.warn(
           "snapshot",
           `Cannot take a snapshot of ${this.#url}: ${reason}; trying again`,

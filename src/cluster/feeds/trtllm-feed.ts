@@ -1,9 +1,9 @@
 /** Polls a TensorRT-LLM server: `POST /kv_cache_events`. */
-import { EngineError, messageOf } from "#base";
+import { EngineError } from "#base";
+import { Deadline, failureText } from "#cluster/http";
 import type { KvFeed, KvFeedSink, WorkerInfo } from "#cluster/protocol";
 import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
-import { bodyText, causeOf } from "./http-body.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import { TrtllmReader } from "./trtllm-reader.ts";
 import { type WorkerScope, workerScope } from "./worker-scope.ts";
@@ -62,7 +62,7 @@ export class TrtllmFeed implements KvFeed {
       } catch (error) {
         this.#isFollowing = false;
         if (signal.aborted) return;
-        const reason = error instanceof EngineError ? messageOf(error) : causeOf(error);
+        const reason = failureText(error);
         warnings.warn(
           "connection",
           `Cannot follow KV events of ${this.#url}: ${reason}; trying again`,
@@ -73,29 +73,22 @@ export class TrtllmFeed implements KvFeed {
   }
 
   async #poll(): Promise<string> {
-    const { apiKey, silenceMs, messageBytesMax, fetch: ask } = this.#settings;
+    const { apiKey, silenceMs, messageBytesMax, http } = this.#settings;
     const headers: Record<string, string> = { accept: "application/json" };
     if (apiKey !== null) headers.authorization = `Bearer ${apiKey}`;
-    // No AbortSignal.any: Node 20 may collect such a signal while it is awaited.
-    const stop = new AbortController();
-    const stopNow = () => stop.abort();
-    this.#ended.signal.addEventListener("abort", stopNow, { once: true });
-    if (this.#ended.signal.aborted) stopNow();
-    const timeout = setTimeout(stopNow, silenceMs);
+    const deadline = new Deadline(silenceMs, this.#ended.signal);
     try {
-      const response = await ask(`${this.#url}/kv_cache_events`, {
-        method: "POST",
-        headers,
-        redirect: "error",
-        signal: stop.signal,
-      });
-      if (response.status === 200) return await bodyText(response, messageBytesMax);
-      throw new EngineError("NETWORK", `it answered ${response.status}`);
+      const { signal } = deadline;
+      const url = `${this.#url}/kv_cache_events`;
+      const answer = await http.ask(url, { method: "POST", headers, signal });
+      if (answer.status === 200) return await answer.text(messageBytesMax);
+      answer.drop();
+      throw new EngineError("NETWORK", `it answered ${answer.status}`);
+    } catch (error) {
+      if (!deadline.isLate) throw error;
+      throw new EngineError("NETWORK", `no answer within ${silenceMs} ms`, { cause: error });
     } finally {
-      clearTimeout(timeout);
-      this.#ended.signal.removeEventListener("abort", stopNow);
-      // Also ends a body that is not wanted.
-      stopNow();
+      deadline.end();
     }
   }
 }

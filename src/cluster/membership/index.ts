@@ -9,7 +9,7 @@
  *   redis-membership.ts    a router's side of Redis; lease-record.ts: a worker's entry
  *   redis-link.ts          a connection that comes back
  *   static-membership.ts   workers that are given by address: static-worker.ts checks one,
- *                          probe.ts asks which server it is, bounded-get.ts carries the question
+ *                          probe.ts asks which server it is, bounded-get.ts: a bounded answer
  *   joined-membership.ts   several memberships as one; open-membership.ts: those that are wanted
  *   model-differences.ts   workers of one model's name that are not equal
  *   load-watch.ts          loads that workers report

@@ -1,3 +1,4 @@
+import type { WorkerHttp } from "#cluster/http";
 import type { Membership, WorkerInfo, WorkerLoad } from "#cluster/protocol";
 import { readReport } from "./probe.ts";
 
@@ -7,8 +8,8 @@ const INTERVAL_MS = 1000;
 export interface LoadWatchOptions {
   /** The fleet's secret. */
   readonly secret: string | null;
-  /** What asks workers. Default: the system's fetch. */
-  readonly fetch?: typeof fetch;
+  /** What asks workers. Default: one with the system's authorities. */
+  readonly http?: WorkerHttp;
   /** Between two questions to a worker. Default: 1 s. */
   readonly intervalMs?: number;
   readonly onLoad: (info: WorkerInfo, load: WorkerLoad) => void;
@@ -44,13 +45,13 @@ export class LoadWatch {
   }
 
   async #ask(info: WorkerInfo): Promise<void> {
-    const { secret, onLoad, fetch: ask } = this.#options;
+    const { secret, onLoad, http } = this.#options;
     const { signal } = this.#stop;
     this.#asked.add(info.id);
     try {
       const report = await readReport({
         ...{ url: info.url, secret, workerApiKey: null, signal },
-        ...(ask !== undefined && { fetch: ask }),
+        ...(http !== undefined && { http }),
       });
       const isSame = report?.info.epoch === info.epoch;
       if (isSame && report.load !== null && !signal.aborted) onLoad(info, report.load);

@@ -1,5 +1,6 @@
 /** Finds out by its answers which server is at an address, and what it serves. */
 import { EngineError } from "#base";
+import type { WorkerHttp } from "#cluster/http";
 import type { WorkerInfo, WorkerKind, WorkerKv } from "#cluster/protocol";
 import { boundedGet, type GetOptions, type SmallAnswer } from "./bounded-get.ts";
 import { type ReportedWorker, readWorkerReport } from "./worker-info-reader.ts";
@@ -15,8 +16,8 @@ export interface ProbeAccess {
   readonly secret: string | null;
   /** For all others: their API key. */
   readonly workerApiKey: string | null;
-  /** What asks workers: it knows the authorities of https ones. Default: the system's fetch. */
-  readonly fetch?: typeof fetch;
+  /** What asks workers: it knows the authorities of https ones. Default: the system's alone. */
+  readonly http?: WorkerHttp;
 }
 
 /** Where and how to ask. */
@@ -183,10 +184,10 @@ async function tryAsk(target: ProbeTarget, path: string): Promise<SmallAnswer | 
   return answer.status === 200 ? answer : null;
 }
 
-function withSignal({ signal, fetch: ask }: ProbeTarget, token: string | null): GetOptions {
+function withSignal({ signal, http }: ProbeTarget, token: string | null): GetOptions {
   return {
     ...(signal !== undefined && { signal }),
-    ...(ask !== undefined && { fetch: ask }),
+    ...(http !== undefined && { http }),
     token,
   };
 }

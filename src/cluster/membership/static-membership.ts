@@ -1,4 +1,5 @@
 import { EngineError } from "#base";
+import { systemHttp } from "#cluster/http";
 import type { Member, Membership, MembershipListener } from "#cluster/protocol";
 import { MemberBook } from "./member-book.ts";
 import type { ProbeAccess } from "./probe.ts";
@@ -27,10 +28,10 @@ export class StaticMembership implements Membership {
   /** Throws INVALID_ARGUMENT for what is no address. Asks at once, and never rejects. */
   constructor(options: StaticMembershipOptions) {
     const { urls, warn, say = () => {}, checkMs } = options;
-    const { secret = null, workerApiKey = null, fetch: ask = fetch } = options;
+    const { secret = null, workerApiKey = null, http = systemHttp() } = options;
     const events = { onMember: (member: Member) => this.#book.put(member), warn, say };
     this.#workers = [...new Set(urls.map(addressOf))].map(
-      (url) => new StaticWorker({ url, secret, workerApiKey, fetch: ask }, events, checkMs),
+      (url) => new StaticWorker({ url, secret, workerApiKey, http }, events, checkMs),
     );
   }
 

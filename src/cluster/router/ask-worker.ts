@@ -1,7 +1,7 @@
 /** Small questions to workers, beside the requests of clients. */
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError } from "#base";
-import { failureText } from "./upstream.ts";
+import { failureText } from "#cluster/http";
 import type { WorkerLink } from "./worker-link.ts";
 
 const ANSWER_BYTES_MAX = 16 * 2 ** 20;

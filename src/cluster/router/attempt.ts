@@ -1,16 +1,12 @@
 /** One attempt: a request at one worker, until its answer is relayed or the attempt has failed. */
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError } from "#base";
+import { failureText } from "#cluster/http";
 import { AnswerBuffer } from "./answer-buffer.ts";
 import type { ClientStream } from "./client-stream.ts";
 import type { StreamReader } from "./stream-reader.ts";
 import type { Sweep, Watched } from "./sweep.ts";
-import {
-  failureText,
-  isConnectFailure,
-  type UpstreamCall,
-  type UpstreamReader,
-} from "./upstream.ts";
+import { isConnectFailure, type UpstreamCall, type UpstreamReader } from "./upstream.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** A complete answer of a worker. */

@@ -1,6 +1,7 @@
 /** The blocks of all workers: a feed for each worker that announces its cache, into one index. */
 import type { Clock } from "#base";
 import { feedFor, type RedisStreams, workerScope } from "#cluster/feeds";
+import type { WorkerHttp } from "#cluster/http";
 import { FleetIndex, type FleetIndexStats } from "#cluster/index";
 import type {
   KvChange,
@@ -30,7 +31,7 @@ export interface FleetCachesOptions {
   /** Sent to workers whose events are followed. */
   readonly apiKeyOf: (info: WorkerInfo) => string | null;
   /** What asks workers. */
-  readonly fetch: typeof fetch;
+  readonly http: WorkerHttp;
   /** Told of all announced blocks. */
   readonly onStored: (worker: WorkerNumber, keys: Uint32Array) => void;
   /** Told of a worker that is gone: its number may be another's. */
@@ -132,8 +133,8 @@ export class FleetCaches {
   }
 
   #join({ info }: Member): void {
-    const { say, apiKeyOf, streams, fetch: ask } = this.#options;
-    const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams, fetch: ask });
+    const { say, apiKeyOf, streams, http } = this.#options;
+    const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams, http });
     const number = this.index.join({ announces: feed !== null });
     const cache: Cache = { number, feed, changes: 0, resets: 0, beginnings: [] };
     this.#caches.set(info.id, cache);

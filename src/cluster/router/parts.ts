@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Counter, Registry } from "prom-client";
 import { systemClock, systemTimer } from "#base";
 import { RedisStreams } from "#cluster/feeds";
+import { WorkerHttp } from "#cluster/http";
 import { HitCeiling } from "#cluster/index";
 import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
 import type { Membership, WorkerInfo } from "#cluster/protocol";
@@ -27,7 +28,6 @@ import { watchStatus } from "./status-watch.ts";
 import { Sweep } from "./sweep.ts";
 import { TokenWatch } from "./token-watch.ts";
 import { WaitingRoom } from "./waiting-room.ts";
-import { workerFetch } from "./worker-fetch.ts";
 import { WorkerLinks } from "./worker-links.ts";
 
 /** A router that does not listen yet. */
@@ -47,20 +47,20 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const warn = (message: string) => app.log.warn(message);
   const warnOfRedis = unlessSaid(warn);
   const keys = keysOf(secrets);
-  const asking = workerFetch(secrets.workerCa ?? null);
+  const http = new WorkerHttp(secrets.workerCa ?? null);
   const membership = openMembership({
     redis: config.redis,
     workers: config.worker,
     warn: warnOfRedis,
     say,
-    fetch: asking.fetch,
+    http,
     ...keys,
   });
   const relays = new Set<Relay>();
   const codecs = new ModelCodecs({ models: config.model, say });
   const links = linksOf(membership, { config, secrets, relays, codecs, say });
   const { caches, ceiling, streams, watch } = cachesOf(membership, {
-    ...{ config, secrets, warn, fetch: asking.fetch },
+    ...{ config, secrets, warn, http },
   });
   const prefixes = new IndexedPrefixes({
     placeOf: (info, query) => caches.placeOf(info, query),
@@ -79,7 +79,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     metrics: new QueueMetrics(registry),
   });
   const loads = new LoadWatch(membership, {
-    ...{ secret: keys.secret, fetch: asking.fetch },
+    ...{ secret: keys.secret, http },
     onLoad: (info, load) => dispatcher.books.report(info.id, load, info.kv?.blocks[0] ?? 0),
   });
   const books = booksOf(config, warnOfRedis);
@@ -100,7 +100,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     stopWatching();
     for (const part of [sweep, loads, dispatcher]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close()]);
-    await Promise.all([links.close(), codecs.close(), streams?.close(), asking.close()]);
+    await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
   };
   return { app, context, close };
 }
@@ -121,11 +121,11 @@ interface CacheParts {
   readonly config: RouterConfig;
   readonly secrets: RouterSecrets;
   readonly warn: (message: string) => void;
-  readonly fetch: typeof fetch;
+  readonly http: WorkerHttp;
 }
 
 function cachesOf(membership: Membership, parts: CacheParts) {
-  const { config, secrets, warn, fetch: ask } = parts;
+  const { config, secrets, warn, http } = parts;
   const ceiling = new HitCeiling();
   // Where Redis is away, the connection of the membership says so.
   const streams =
@@ -141,7 +141,7 @@ function cachesOf(membership: Membership, parts: CacheParts) {
     onLeft: (worker) => watch.left(worker),
     ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs, streams },
     apiKeyOf: (info) => keyFor(info, secrets),
-    fetch: ask,
+    http,
   });
   const watch = new TokenWatch({
     ...{ clock: systemClock, say: warn },

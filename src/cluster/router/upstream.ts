@@ -1,7 +1,7 @@
 /** Connections to workers: one request, its answer as it comes, deadlines without a timer each. */
 import type { IncomingHttpHeaders } from "node:http";
 import { type Dispatcher, Pool } from "undici";
-import { EngineError, messageOf } from "#base";
+import { EngineError } from "#base";
 
 /** Sockets without a request are closed after this long, before most servers close them. */
 const IDLE_MS = 4_000;
@@ -154,10 +154,4 @@ const CONNECT_CODES: ReadonlySet<string> = new Set([
 /** Whether nothing of the request can have reached the worker. */
 export function isConnectFailure(error: Error): boolean {
   return "code" in error && CONNECT_CODES.has(String(error.code));
-}
-
-/** A failure of the connection in a word for logs: its code, or its message. */
-export function failureText(error: Error): string {
-  const text = messageOf(error);
-  return "code" in error && !text.includes(String(error.code)) ? `${error.code}: ${text}` : text;
 }

@@ -203,7 +203,7 @@ test("[CL50] a worker that comes later joins, and says so", async () => {
   await until("it joins", () => membership.workers.size === 1);
   expect(warnings).toEqual([
     `Cannot use worker http://127.0.0.1:${port}: it must be a server, current state is ` +
-      "ECONNREFUSED; check --worker; trying again",
+      "a refused connection (ECONNREFUSED); check --worker; trying again",
     `Worker http://127.0.0.1:${port} answers`,
   ]);
 });

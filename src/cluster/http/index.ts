@@ -1,0 +1,19 @@
+/**
+ * cluster/http: questions to workers, and streams of what they announce.
+ *
+ *   worker-http.ts   one request, its answer bounded; failureText: why there is none
+ *   deadline.ts      one signal for an end from outside and for time that runs out
+ *
+ * Invariant: an aborted signal ends a request whatever its state, also that of a worker that
+ * accepts connections and never answers.
+ *
+ * @module
+ */
+export { Deadline } from "./deadline.ts";
+export {
+  failureText,
+  systemHttp,
+  type WorkerAnswer,
+  WorkerHttp,
+  type WorkerQuestion,
+} from "./worker-http.ts";
