@@ -1,6 +1,7 @@
 /** Beam search in the scheduler: each hypothesis has a sequence. */
 import { assert, EngineError } from "#base";
 import type { KvCache } from "#kvcache";
+import type { BlockNeeds } from "./block-needs.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 import { generatedTokensMax } from "./stop.ts";
@@ -14,6 +15,7 @@ export interface BeamContinuation {
 /** The limits of a search. */
 export interface BeamLimits {
   readonly cache: KvCache;
+  readonly needs: BlockNeeds;
   readonly contextTokensMax: number;
   readonly runningSequencesMax: number;
 }
@@ -24,7 +26,7 @@ export interface BeamLimits {
  */
 export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
   const width = group.sequences.length;
-  const { cache, contextTokensMax, runningSequencesMax } = limits;
+  const { cache, needs, contextTokensMax, runningSequencesMax } = limits;
   if (width > runningSequencesMax) {
     throw new EngineError(
       "INVALID_ARGUMENT",
@@ -36,10 +38,7 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
   const { promptLength, stop } = group.lead;
   // The last token of a beam is sampled but never computed.
   const tokens = promptLength + generatedTokensMax(stop, { promptLength, contextTokensMax }) - 1;
-  // Without a prefix tree, preempted beams each compute a prompt of their own when they resume.
-  const shared = cache.prefixCaching ? Math.floor(promptLength / cache.blockTokens) : 0;
-  const ofGroup = shared + width * (cache.blocksFor(tokens) - shared);
-  const blocks = cache.groupCount * ofGroup;
+  const blocks = needs.ofBeams(width, promptLength, tokens);
   if (blocks <= cache.totalBlocks) return;
   throw new EngineError(
     "PROMPT_TOO_LONG",

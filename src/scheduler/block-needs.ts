@@ -44,6 +44,23 @@ export class BlockNeeds {
     return sum;
   }
 
+  /**
+   * Most blocks that `width` beams of up to `tokens` hold together: each stays on the device until
+   * all can step. A preempted search resumes beam by beam. The later ones find the prompt that the
+   * first computed in the prefix tree, unless a window has let go of it meanwhile, in any group of
+   * layers: then all compute it, and the last needs its chunk beside the windows of the others.
+   */
+  ofBeams(width: number, promptLength: number, tokens: number): number {
+    const cache = this.#cache;
+    const length = cache.blocksFor(tokens);
+    if (!cache.hasWindow) {
+      const shared = cache.prefixCaching ? Math.floor(promptLength / cache.blockTokens) : 0;
+      return cache.groupCount * (shared + width * (length - shared));
+    }
+    const resident = cache.windows.map((window) => Math.min(length, boundOf(cache, window, 1)));
+    return resident.reduce((sum, blocks) => sum + (width - 1) * blocks, this.held(length));
+  }
+
   /** Blocks that positions from `end` up to `length` will take, once those before are computed. */
   behind(end: number, length: number): number {
     const computed = this.#cache.blocksFor(end);

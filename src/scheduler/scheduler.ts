@@ -373,9 +373,9 @@ export class Scheduler {
 
   #checkBeams(group: SequenceGroup): void {
     if (group.kind === "samples") return;
-    const { contextTokensMax } = this;
     const { runningSequencesMax } = this.#config;
-    checkBeams(group, { cache: this.#cache, contextTokensMax, runningSequencesMax });
+    const limits = { cache: this.#cache, needs: this.#needs, runningSequencesMax };
+    checkBeams(group, { ...limits, contextTokensMax: this.contextTokensMax });
   }
 
   /** Further samples and paused groups do not count as requests: they leave the queue to others. */

@@ -213,6 +213,16 @@ describe("[SC4] [SC18] a search that can never run is refused", () => {
     expect(refusal(() => harness.scheduler.add(group)).message).toMatch(/need 12 blocks/);
   });
 
+  test("with a window a preempted prompt may be computed again for each beam", () => {
+    const windows = [{ tokens: 6, sinkTokens: 0 }];
+    const harness = new Harness({ blocks: 12, blockTokens: 4, windows, stepTokensMax: 16 });
+    const make = (size: number) =>
+      harness.makeGroup(distinct(1, 13), size, { kind: "beams", stop: { maxTokens: 8 } });
+    // 13 + 8 - 1 computed positions are 5 blocks; 6 tokens lie in 3 blocks at most.
+    harness.scheduler.add(make(3));
+    expect(refusal(() => harness.scheduler.add(make(4))).message).toMatch(/need 14 blocks/);
+  });
+
   test("more beams than may run", () => {
     const harness = new Harness({ runningSequencesMax: 2 });
     const group = harness.makeGroup(distinct(1, 9), 3, { kind: "beams" });

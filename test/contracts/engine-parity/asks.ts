@@ -60,8 +60,8 @@ export const BEAMS: GenerateOptions = { beamWidth: 4, n: 4, maxTokens: 12, minTo
 
 /** Blocks that the longest prompt and its answer fill, less the last token: never computed. */
 const SMALLEST_POOL_BLOCKS = Math.ceil((90 + NEW_TOKENS - 1) / BLOCK_TOKENS);
-/** Where a window bounds sequences the beams need most: each the whole of its own tokens. */
-const WINDOWED_POOL_BLOCKS = 9 + 4 * 3;
+/** With a window the beams need most: three windows with their sinks, and a whole one. */
+const WINDOWED_POOL_BLOCKS = 3 * 10 + 12;
 
 /** Load options that parity runs vary. */
 export type RunOptions = Pick<LoadOptions, "kvCache" | "scheduler">;
@@ -144,9 +144,10 @@ function runPlainly(subject: Subject): Promise<PlainRun> {
     const secondTurns = [1, 2].map((place) => secondTurn(first[place], answers[place]));
     const secondAnswers: Answer[] = [];
     for (const ask of secondTurns) secondAnswers.push(await answerAlone(llm, ask));
-    const { bytesPerBlock, attentionWindow } = llm.info;
-    const groups = llm.info.groupWindows.length;
-    const ofGroup = attentionWindow === null ? SMALLEST_POOL_BLOCKS : WINDOWED_POOL_BLOCKS;
+    const { bytesPerBlock, attentionWindow, groupWindows } = llm.info;
+    const groups = groupWindows.length;
+    const hasWindow = attentionWindow !== null || groupWindows.some((window) => window !== null);
+    const ofGroup = hasWindow ? WINDOWED_POOL_BLOCKS : SMALLEST_POOL_BLOCKS;
     const poolBlocks = ofGroup * groups;
     return { first, secondTurns, answers, secondAnswers, bytesPerBlock, poolBlocks, groups };
   });
