@@ -5,6 +5,7 @@
  *   node bench/cluster/router-cost.mjs [--requests 1000] [--streams 100] [--json]
  *
  * Each case runs twice: with texts (nothing is tokenized), and with the bundled model's tokenizer.
+ * Beside each token stands what a bare relay of bytes costs in the same run: the floor of Node.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -146,12 +147,15 @@ async function measure(name, workerFlags) {
   const empty = await costPerRequest(router, flags.requests, (at) =>
     chat(at, 20, { stream: true }),
   );
+  const bare = await start(["bench/cluster/bare-relay.mjs", worker.url], "stdout", /http:\S+/);
+  const bareTokens = async (count) => (await streamCost(bare, count)) / TOKENS;
   const row = {
     name,
     "chat 1k, ms": short.cpuMs,
     "chat 1k, a second and core": 1000 / short.cpuMs,
     "stream of 200, ms": one / 1000,
     "a relayed token, us": (one - empty.cpuMs * 1000) / (TOKENS - 1),
+    "a token, bare relay, us": await bareTokens(flags.streams),
     "a stream of 1, ms": empty.cpuMs,
   };
   const ttft = await addedTtft(router, worker, Math.min(400, 500 / short.cpuMs));
@@ -161,8 +165,9 @@ async function measure(name, workerFlags) {
   row["chat 100k, ms"] = long.cpuMs;
   const thousand = await streamCost(router, 1000);
   row["1,000 streams at once: a token, us"] = (thousand - empty.cpuMs * 1000) / (TOKENS - 1);
+  row["1,000 streams, bare relay: a token, us"] = await bareTokens(1000);
   row["router's memory, MiB"] = rssMiB(router.child);
-  for (const { child } of [router, worker]) {
+  for (const { child } of [bare, router, worker]) {
     child.removeAllListeners("exit");
     child.kill("SIGKILL");
   }

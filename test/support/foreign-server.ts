@@ -63,6 +63,7 @@ export const FOREIGN = {
   "tensorrt-llm": {
     ...models("tensorrt_llm", "org/model"),
     "/version": { version: "1.2.0" },
+    "/server_info": { tokens_per_block: 32, kv_cache_hash_algo: "v1_block_key" },
     "/health": 200,
   },
   openai: { ...models("somebody", "org/model") },

@@ -70,7 +70,7 @@ export class FleetIndex implements PrefixLookup {
     this.#exact = new KvIndex({
       ...{ tables, workerBlocksMax, namer, retired },
       onStored: (slot, keys) => {
-        this.#predicted.told(slot, keys);
+        for (const guesses of [this.#predicted, this.#approximate]) guesses.told(slot, keys);
         onStored?.(this.#slots.ownerOf(slot), keys);
       },
     });

@@ -100,7 +100,11 @@ interface Identity {
 /** By the owner of its models, or by what else it answers. */
 async function identify(target: ProbeTarget, owner: string): Promise<Identity> {
   if (/^tensorrt/i.test(owner)) {
-    return { kind: "tensorrt-llm", version: await versionOf(target), kv: null };
+    return {
+      kind: "tensorrt-llm",
+      version: await versionOf(target),
+      kv: await trtllmCache(target),
+    };
   }
   const sglang = owner === "vllm" ? null : await sglangOf(target);
   if (sglang !== null) return sglang;
@@ -124,6 +128,14 @@ async function sglangOf(target: ProbeTarget): Promise<Identity | null> {
     return { kind: "sglang", version: short(version), kv: kvOf(blockTokens, blocks) };
   }
   return null;
+}
+
+/** Null: a release that does not tell how long its blocks are. It does not tell their number. */
+async function trtllmCache(target: ProbeTarget): Promise<WorkerKv | null> {
+  const answer = await tryAsk(target, "/server_info");
+  const blockTokens = answer === null ? null : jsonOf(answer)?.tokens_per_block;
+  const isLength = Number.isSafeInteger(blockTokens) && Number(blockTokens) > 0;
+  return isLength ? kvOf(Number(blockTokens), 0) : null;
 }
 
 async function versionOf(target: ProbeTarget): Promise<string> {

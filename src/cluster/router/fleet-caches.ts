@@ -47,6 +47,8 @@ interface Cache {
   /** Changes that came, and how often all was forgotten. */
   changes: number;
   resets: number;
+  /** Prompts that were sent to it while it had announced nothing. */
+  unannounced: number;
   /** Tokens of first blocks that were announced last. */
   readonly beginnings: Uint32Array[];
 }
@@ -57,6 +59,8 @@ export interface CacheReport {
   readonly announces: boolean;
   readonly changes: number;
   readonly resets: number;
+  /** Prompts that were sent to it while it could announce blocks, and had announced none. */
+  readonly unannounced: number;
   readonly lag: number | null;
 }
 
@@ -93,10 +97,16 @@ export class FleetCaches {
     const [main = ""] = info.models;
     const lora = adapterOf(info, model ?? null);
     const announces = this.announces(info) && isText !== true;
-    const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt, announces);
+    const routed: IndexPlace["routed"] = (prompt) => {
+      const hasAnnounced = announces && (info.kind === "perigee" || cache.changes > 0);
+      if (announces && !hasAnnounced) cache.unannounced++;
+      index.routed(number, prompt, hasAnnounced);
+    };
     const place = { lookup: index, number, announces, lora };
     if (announces && info.kv !== null) {
-      return { ...place, groupWindows: info.kv.groupWindows, ...workerScope(info) };
+      // An engine whose events are off looks like one that has nothing: until the first event its
+      // blocks are guessed from what it was sent.
+      return { ...place, groupWindows: info.kv.groupWindows, ...workerScope(info), routed };
     }
     if (isText) return { ...place, model: `text of ${main}`, blockTokens: TEXT_BLOCK, routed };
     return { ...place, model: main, blockTokens: info.kv?.blockTokens ?? BLOCK_TOKENS, routed };
@@ -117,8 +127,8 @@ export class FleetCaches {
   }
 
   reports(): CacheReport[] {
-    return [...this.#caches].map(([workerId, { feed, changes, resets }]) => ({
-      ...{ workerId, changes, resets },
+    return [...this.#caches].map(([workerId, { feed, changes, resets, unannounced }]) => ({
+      ...{ workerId, changes, resets, unannounced },
       announces: feed !== null,
       lag: feed?.lag ?? null,
     }));
@@ -136,7 +146,7 @@ export class FleetCaches {
     const { say, apiKeyOf, streams, http } = this.#options;
     const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams, http });
     const number = this.index.join({ announces: feed !== null });
-    const cache: Cache = { number, feed, changes: 0, resets: 0, beginnings: [] };
+    const cache: Cache = { number, feed, changes: 0, resets: 0, unannounced: 0, beginnings: [] };
     this.#caches.set(info.id, cache);
     // A late event must not be counted for the number's next owner.
     const stateOf = (id: string) => this.#membership.workers.get(id)?.state;

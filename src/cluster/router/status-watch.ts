@@ -28,6 +28,8 @@ export interface StatusCounts {
   readonly ceilingTokens: number;
   readonly announcing: number;
   readonly changes: number;
+  /** By worker: prompts that it was sent, while it had announced nothing. */
+  readonly unannounced: ReadonlyMap<string, number>;
 }
 
 function countsOf({ hits, ceiling, caches }: RouterContext): StatusCounts {
@@ -39,6 +41,7 @@ function countsOf({ hits, ceiling, caches }: RouterContext): StatusCounts {
     ceilingTokens: ceiling.stats().ceilingTokens,
     announcing: reports.filter(({ announces }) => announces).length,
     changes: reports.reduce((sum, { changes }) => sum + changes, 0),
+    unannounced: new Map(reports.map(({ workerId, unannounced }) => [workerId, unannounced])),
   };
 }
 
@@ -59,6 +62,14 @@ export function problemsOf(before: StatusCounts, now: StatusCounts): string[] {
     problems.push(
       `${texts} prompts were looked up by their text, since no tokenizer is known: what workers ` +
         "announce is not used; give --model",
+    );
+  }
+  for (const [id, count] of now.unannounced) {
+    const prompts = count - (before.unannounced.get(id) ?? 0);
+    if (prompts < PROMPTS_MIN) continue;
+    problems.push(
+      `worker ${id} has announced none of the blocks of ${prompts} prompts: what it has is ` +
+        "guessed from what it was sent; turn its KV events on (docs/fleet.md)",
     );
   }
   return problems;

@@ -95,7 +95,10 @@ describe("a server of another engine", () => {
             version: "0.5.9",
             kv: { blockTokens: 64, blocks: [10_000], groupWindows: [null] },
           },
-          "tensorrt-llm": { version: "1.2.0", kv: null },
+          "tensorrt-llm": {
+            version: "1.2.0",
+            kv: { blockTokens: 32, blocks: [0], groupWindows: [null] },
+          },
           openai: { version: "unknown", kv: null },
         }[kind],
       );

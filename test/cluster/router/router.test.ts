@@ -171,6 +171,7 @@ describe("tokens", () => {
 describe("what operators see", () => {
   const none: StatusCounts = {
     ...{ asked: 0, answered: 0, text: 0, ceilingTokens: 0, announcing: 2, changes: 0 },
+    unannounced: new Map([["a", 7]]),
   };
 
   test("[CL93] an index that never answers, and prompts without tokens, are said", () => {
@@ -180,6 +181,11 @@ describe("what operators see", () => {
     ]);
     expect(problemsOf(none, { ...silent, answered: 1 })).toEqual([]);
     expect(problemsOf(none, { ...silent, ceilingTokens: 0 })).toEqual([]);
+    const unannounced = new Map([["a", 40]]);
+    expect(problemsOf(none, { ...none, unannounced })).toEqual([
+      expect.stringMatching(/^worker a has announced none of the blocks of 33 prompts/),
+    ]);
+    expect(problemsOf({ ...none, unannounced }, { ...none, unannounced })).toEqual([]);
     expect(problemsOf(none, { ...none, text: 30 })).toEqual([expect.stringContaining("--model")]);
   });
 
