@@ -122,11 +122,27 @@ export class FleetIndex implements PrefixLookup {
     return false;
   }
 
-  /** See `KvIndex.apply`. */
+  /** Whether blocks of workers that are gone, or were cleared, wait for `reclaim`. */
+  get reclaims(): boolean {
+    return this.#slots.retired.size > 0;
+  }
+
+  /** See `KvIndex.apply`. A cache that was cleared is forgotten at once, and given back in slices. */
   apply(worker: WorkerNumber, changes: readonly KvChange[]): void {
-    if (this.#slots.retired.size > 0) this.reclaim(RECLAIMED_AT_ONCE);
+    if (this.reclaims) this.reclaim(RECLAIMED_AT_ONCE);
+    let from = 0;
+    for (const [at, change] of changes.entries()) {
+      if (change.type !== "cleared" || change.level !== null) continue;
+      const slot = this.#slots.slotOf(worker);
+      if (slot < 0) return;
+      this.#exact.apply(slot, changes.slice(from, at));
+      from = at;
+      if (this.#exact.countOf(slot) <= RECLAIMED_AT_ONCE) continue;
+      this.reset(worker);
+      from++;
+    }
     const slot = this.#slots.slotOf(worker);
-    if (slot >= 0) this.#exact.apply(slot, changes);
+    if (slot >= 0) this.#exact.apply(slot, from === 0 ? changes : changes.slice(from));
   }
 
   /**

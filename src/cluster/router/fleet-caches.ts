@@ -157,6 +157,7 @@ export class FleetCaches {
         cache.changes += changes.length;
         keepBeginnings(cache.beginnings, changes);
         this.index.apply(number, changes);
+        if (this.index.reclaims) this.#reclaimSoon();
       },
       reset: () => {
         if (!isMember()) return;

@@ -54,6 +54,24 @@ test("[CL119] nothing of a worker that left or began anew is found, and its numb
   expect(index.stats()).toMatchObject({ reclaiming: 0, exact: { memberships: 0, blocks: 10 } });
 });
 
+test("[CL119] a cache that is cleared is forgotten at once, and given back in slices", () => {
+  const index = new FleetIndex({ clock });
+  const [one, two] = [index.join({ announces: true }), index.join({ announces: true })];
+  const { change, tokens } = chain(1, 5000);
+  index.apply(two, [change]);
+  const cleared = { type: "cleared", level: null } as const;
+  const found = () => index.find(index.blocksOf(scope, tokens)).map(({ levels }) => levels[0]);
+  // What comes before counts no more, what comes behind does; a second time nothing waits.
+  index.apply(one, [change, cleared, chain(1, 10).change, cleared, chain(1, 20).change]);
+  expect(found().sort()).toEqual([20, 5000]);
+  expect(index.reclaims).toBe(true);
+  expect(index.stats().reclaiming).toBe(5000);
+  while (index.reclaim(1000)) expect(found().sort()).toEqual([20, 5000]);
+  expect([index.reclaims, index.stats().exact.memberships]).toEqual([false, 5020]);
+  index.apply(two, [cleared]);
+  expect(found()).toEqual([20]);
+});
+
 test("[CL119] slices are bounded, by a caller's word and in each change of others", () => {
   const index = new FleetIndex({ clock });
   const [one, two] = [index.join({ announces: true }), index.join({ announces: true })];
