@@ -127,7 +127,7 @@ export class FleetIndex implements PrefixLookup {
     return this.#slots.retired.size > 0;
   }
 
-  /** See `KvIndex.apply`. A cache that was cleared is forgotten at once, and given back in slices. */
+  /** See `KvIndex.apply`. What was cleared is forgotten at once, and given back in slices. */
   apply(worker: WorkerNumber, changes: readonly KvChange[]): void {
     if (this.reclaims) this.reclaim(RECLAIMED_AT_ONCE);
     let from = 0;

@@ -97,16 +97,18 @@ export class FleetCaches {
     const [main = ""] = info.models;
     const lora = adapterOf(info, model ?? null);
     const announces = this.announces(info) && isText !== true;
-    const routed: IndexPlace["routed"] = (prompt) => {
-      const hasAnnounced = announces && (info.kind === "perigee" || cache.changes > 0);
-      if (announces && !hasAnnounced) cache.unannounced++;
-      index.routed(number, prompt, hasAnnounced);
-    };
+    const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt, false);
     const place = { lookup: index, number, announces, lora };
     if (announces && info.kv !== null) {
+      const exact = { ...place, groupWindows: info.kv.groupWindows, ...workerScope(info) };
+      if (info.kind === "perigee" || cache.changes > 0) return exact;
       // An engine whose events are off looks like one that has nothing: until the first event its
       // blocks are guessed from what it was sent.
-      return { ...place, groupWindows: info.kv.groupWindows, ...workerScope(info), routed };
+      const guess: IndexPlace["routed"] = (prompt) => {
+        cache.unannounced++;
+        routed(prompt);
+      };
+      return { ...exact, routed: guess };
     }
     if (isText) return { ...place, model: `text of ${main}`, blockTokens: TEXT_BLOCK, routed };
     return { ...place, model: main, blockTokens: info.kv?.blockTokens ?? BLOCK_TOKENS, routed };

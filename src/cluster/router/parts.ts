@@ -44,7 +44,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const texts = new WeakMap<FastifyRequest, string>();
   const app = createRouterApp({ config, texts, requests: requestCounter(registry) });
   const say = (message: string, fields: object = {}) => app.log.info(fields, message);
-  const warn = (message: string) => app.log.warn(message);
+  const warn = (message: string, fields: object = {}) => app.log.warn(fields, message);
   const warnOfRedis = unlessSaid(warn);
   const keys = keysOf(secrets);
   const http = new WorkerHttp(secrets.workerCa ?? null);
@@ -57,8 +57,8 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...keys,
   });
   const relays = new Set<Relay>();
-  const codecs = new ModelCodecs({ models: config.model, say });
-  const links = linksOf(membership, { config, secrets, relays, codecs, say });
+  const codecs = new ModelCodecs({ models: config.model, say: warn });
+  const links = linksOf(membership, { config, secrets, relays, codecs, say, warn });
   const { caches, ceiling, streams, watch } = cachesOf(membership, {
     ...{ config, secrets, warn, http },
   });
@@ -87,7 +87,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const prompts = promptsOf(membership, links, codecs);
   const sweep = new Sweep(shortestOf(config));
   const tools: RelayTools = {
-    ...{ dispatcher, links, sweep, codecs, hits, room, shared, say, limits: config },
+    ...{ dispatcher, links, sweep, codecs, hits, room, shared, warn, limits: config },
     ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker },
   };
   const context: RouterContext = {
@@ -167,12 +167,13 @@ interface LinkParts {
   readonly relays: ReadonlySet<Relay>;
   readonly codecs: ModelCodecs;
   readonly say: (message: string) => void;
+  readonly warn: (message: string) => void;
 }
 
 function linksOf(membership: Membership, parts: LinkParts): WorkerLinks {
-  const { config, secrets, relays, codecs, say } = parts;
+  const { config, secrets, relays, codecs, say, warn } = parts;
   return new WorkerLinks(membership, {
-    ...{ ...config, clock: systemClock, say, ca: secrets.workerCa ?? null },
+    ...{ ...config, clock: systemClock, say, warn, ca: secrets.workerCa ?? null },
     keyFor: (info) => keyFor(info, secrets),
     onJoined: (link) => void codecs.check(link),
     onGone: (workerId, reason) => {

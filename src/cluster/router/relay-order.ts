@@ -31,7 +31,7 @@ export interface RelayTools {
   readonly shared: SharedLoads | null;
   readonly showWorker: boolean;
   /** One line for operators. */
-  readonly say: (message: string, fields?: object) => void;
+  readonly warn: (message: string, fields?: object) => void;
 }
 
 /** One request. */

@@ -213,7 +213,7 @@ export class Relay implements Watched {
       const reason = `it refuses the router's key (status ${status}); check ${flag}`;
       const error = new EngineError("WORKER_FAILED", `Cannot relay: worker ${id}: ${reason}`);
       metrics.ended(id, "refused");
-      this.#tools.say(error.message);
+      this.#tools.warn(error.message);
       return this.#goOn(link, { error, answer: null });
     }
     if (status < 500 && status !== 429) {
@@ -239,8 +239,8 @@ export class Relay implements Watched {
     const { id } = link.info;
     this.#tools.metrics.ended(id, "failed");
     const opened = link.breaker.failed();
-    this.#tools.say(error.message, { requestId: this.#order.request.id, worker: id });
-    if (opened) this.#tools.say(`worker ${id} gets no requests for a while: it failed repeatedly`);
+    this.#tools.warn(error.message, { requestId: this.#order.request.id, worker: id });
+    if (opened) this.#tools.warn(`worker ${id} gets no requests for a while: it failed repeatedly`);
   }
 
   /** Another worker, if there may be one; else what the client is told. */

@@ -18,8 +18,9 @@ export interface WorkerLinksOptions {
   readonly onLeft: (workerId: string) => void;
   /** Told of a worker that is gone: its requests go on elsewhere. */
   readonly onGone: (workerId: string, reason: string) => void;
-  /** One line for operators. */
+  /** One line for operators; `warn`: of trouble. */
   readonly say: (message: string) => void;
+  readonly warn: (message: string) => void;
 }
 
 /** Connections and breakers of all members. */
@@ -34,8 +35,9 @@ export class WorkerLinks {
     this.#stopListening = membership.listen({
       joined: (member) => this.#join(member),
       changed: ({ info, state }) => {
-        options.say(`worker ${info.id} is ${state}`);
-        if (state === "unreachable") options.onGone(info.id, "it is unreachable");
+        const isAway = state === "unreachable";
+        (isAway ? options.warn : options.say)(`worker ${info.id} is ${state}`);
+        if (isAway) options.onGone(info.id, "it is unreachable");
       },
       left: (id, reason) => this.#leave(id, reason),
     });
@@ -80,7 +82,7 @@ export class WorkerLinks {
     const link = this.#links.get(id);
     if (link === undefined) return;
     this.#links.delete(id);
-    this.#options.say(`worker ${id} is gone: ${reason}`);
+    this.#options.warn(`worker ${id} is gone: ${reason}`);
     this.#options.onGone(id, reason);
     this.#options.onLeft(id);
     void link.upstream.close();
