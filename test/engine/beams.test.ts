@@ -64,12 +64,12 @@ describe.each(decoderFixtures)("beam search of %s", (fixture) => {
   });
 
   test("with a pool for one search at a time, by preemption", async () => {
-    const bytes = await withModel(
-      {},
-      async ({ info }) => info.bytesPerBlock * info.groupWindows.length,
-    );
-    // The longest prompt's full blocks once, and what each beam has of its own.
-    const shared = Math.floor(90 / blockTokens);
+    const { bytesPerBlock, groupWindows } = await withModel({}, async ({ info }) => info);
+    const bytes = bytesPerBlock * groupWindows.length;
+    const hasWindow = groupWindows.some((window) => window !== null);
+    // The longest prompt's full blocks once, and what each beam has of its own; with a window
+    // nothing counts as shared.
+    const shared = hasWindow ? 0 : Math.floor(90 / blockTokens);
     const blocks = shared + 4 * (Math.ceil((90 + newTokens - 1) / blockTokens) - shared);
     const kvCache = { poolBytes: bytes * blocks };
     await withModel({ kvCache }, (llm) => expectRecorded(llm));
