@@ -55,12 +55,22 @@ function unknownIds(asked: Fields): number[] {
   return ids.filter((id): id is number => typeof id === "number" && id >= VOCABULARY).slice(0, 5);
 }
 
+/** Choices of the private field that have ended. */
+function endedCount(field: unknown): number {
+  const begun = listOf(fieldsOf(field)?.continue).map(fieldsOf);
+  return begun.filter((one) => one?.ended === true).length;
+}
+
 function generationProblems(path: string, asked: Fields, value: Fields): Content {
   const problems: string[] = [];
   const choices = listOf(value.choices).map((choice) => fieldsOf(choice) ?? {});
   const prompts = path === "/v1/completions" ? promptCount(asked.prompt) : 1;
   const wanted = prompts * (countOf(asked.n) ?? 1);
-  if (choices.length !== wanted) problems.push(`${choices.length} choices instead of ${wanted}`);
+  // What has ended elsewhere says no more here.
+  const ended = endedCount(asked.perigee);
+  if (choices.length > wanted || choices.length < wanted - ended) {
+    problems.push(`${choices.length} choices instead of ${wanted}`);
+  }
   for (const [at, choice] of choices.entries()) {
     if (choice.index !== at) problems.push(`choice ${at} has the index ${choice.index}`);
     if (!REASONS.has(String(choice.finish_reason))) {

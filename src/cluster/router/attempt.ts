@@ -24,7 +24,13 @@ export type Outcome =
   | { readonly kind: "answered"; readonly answer: WorkerAnswer }
   /** The answer was too long to be held, and was passed on as it came. */
   | { readonly kind: "passed-on"; readonly complete: boolean }
-  | { readonly kind: "failed"; readonly error: EngineError; readonly isConnectFailure: boolean }
+  | {
+      readonly kind: "failed";
+      readonly error: EngineError;
+      readonly isConnectFailure: boolean;
+      /** The worker itself said so, in its stream: it lives. */
+      readonly isSaid: boolean;
+    }
   /** The client is gone. */
   | { readonly kind: "cancelled" };
 
@@ -133,7 +139,9 @@ export class Attempt implements UpstreamReader, Watched {
       const { text, tokens } = reader.read(bytes);
       if (tokens > 0 || this.#tokens === 0) this.#advance(text, tokens);
       if (text !== "") this.#send(text, text.startsWith("data:") || text.includes("\ndata:"));
-      if (reader.failure !== null) this.#fail(ownFailure(this.#name, reader.failure));
+      if (reader.failure !== null) {
+        this.#fail(ownFailure(this.#name, reader.failure), { isSaid: true });
+      }
     } catch (error) {
       this.#fail(failed(this.#name, error instanceof Error ? error.message : String(error)));
     }
@@ -154,7 +162,7 @@ export class Attempt implements UpstreamReader, Watched {
 
   onFailure(error: Error): void {
     const isConnect = isConnectFailure(error);
-    this.#fail(failed(this.#name, failureText(error), error), isConnect);
+    this.#fail(failed(this.#name, failureText(error), error), { isConnect });
   }
 
   get #name(): string {
@@ -188,9 +196,9 @@ export class Attempt implements UpstreamReader, Watched {
     });
   }
 
-  #fail(error: EngineError, isConnect = false): void {
+  #fail(error: EngineError, { isConnect = false, isSaid = false } = {}): void {
     if (this.#buffer.passedOn) this.#end({ kind: "passed-on", complete: false });
-    else this.#end({ kind: "failed", error, isConnectFailure: isConnect });
+    else this.#end({ kind: "failed", error, isConnectFailure: isConnect, isSaid });
   }
 
   #end(outcome: Outcome): void {

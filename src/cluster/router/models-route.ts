@@ -1,6 +1,6 @@
 /** GET /v1/models: what the workers that are ready serve. */
 import type { FastifyInstance } from "fastify";
-import { EngineError } from "#base";
+import { EngineError, shortText } from "#base";
 import type { RouterContext } from "./context.ts";
 
 interface ModelCard {
@@ -26,7 +26,7 @@ export function modelsRoutes(app: FastifyInstance, context: RouterContext): void
   app.get<{ Params: { "*": string } }>("/v1/models/*", async ({ params }) => {
     const card = modelCards(context, created).find(({ id }) => id === params["*"]);
     if (card !== undefined) return card;
-    const message = `The model \`${params["*"].slice(0, 200)}\` does not exist.`;
+    const message = `The model \`${shortText(params["*"])}\` does not exist.`;
     throw new EngineError("MODEL_NOT_FOUND", message, { param: "model" });
   });
 }

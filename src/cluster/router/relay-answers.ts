@@ -1,6 +1,6 @@
 /** What clients and books are told of how a relay went. */
 import type { IncomingHttpHeaders } from "node:http";
-import { EngineError } from "#base";
+import { EngineError, shortText } from "#base";
 import type { ReservationEnd, Unrouted } from "#cluster/routing";
 import type { Outcome } from "./attempt.ts";
 
@@ -46,7 +46,7 @@ export function busyMs(headers: IncomingHttpHeaders): number {
 /** No worker was found. */
 export function unroutedError(reason: Unrouted["reason"], model: string | null): EngineError {
   if (reason === "model" && model !== null) {
-    const message = `The model \`${model.slice(0, 200)}\` does not exist.`;
+    const message = `The model \`${shortText(model)}\` does not exist.`;
     return new EngineError("MODEL_NOT_FOUND", message, { param: "model" });
   }
   const wanted = "a worker must be ready, current value is none";

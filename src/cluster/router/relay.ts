@@ -46,6 +46,8 @@ export class Relay implements Watched {
   #retries = 0;
   #cachedTokens = 0;
   #last: LastFailure | null = null;
+  /** Workers that say they failed: one is to blame where another one succeeds. */
+  readonly #doubted: WorkerLink[] = [];
   /** Its fingerprint, once the client has tokens of a worker. */
   #begunAt: WorkerLink | null = null;
 
@@ -189,7 +191,7 @@ export class Relay implements Watched {
         return null;
       case "streamed":
       case "passed-on":
-        link.breaker.succeeded();
+        this.#succeeded(link);
         metrics.ended(id, "ok");
         if (outcome.kind === "streamed" || outcome.complete) this.#client.end();
         else this.#order.response.destroy();
@@ -197,7 +199,8 @@ export class Relay implements Watched {
       case "answered":
         return this.#judgeAnswer(outcome.answer, link);
       case "failed":
-        this.#blame(link, outcome.error);
+        if (outcome.isSaid) this.#doubt(link, outcome.error);
+        else this.#blame(link, outcome.error);
         return this.#goOn(link, { error: outcome.error, answer: null });
     }
   }
@@ -217,7 +220,8 @@ export class Relay implements Watched {
       return this.#goOn(link, { error, answer: null });
     }
     if (status < 500 && status !== 429) {
-      link.breaker.succeeded();
+      if (status < 400) this.#succeeded(link);
+      else link.breaker.succeeded();
       metrics.ended(id, status < 400 ? "ok" : "client-error");
       if (!this.#client.begun) return own;
       throw new HttpError(status, "bad_request", answerText(answer.body));
@@ -231,16 +235,39 @@ export class Relay implements Watched {
       metrics.ended(id, "busy");
       const others = this.#tools.dispatcher.books.refused(id, busyMs(answer.headers));
       if (others > 0) this.#busy.add(id);
-    } else this.#blame(link, error);
+    } else if (status === 500) this.#doubt(link, error);
+    else this.#blame(link, error);
     return this.#goOn(link, { error, answer: own });
   }
 
+  #succeeded(link: WorkerLink): void {
+    link.breaker.succeeded();
+    for (const doubted of this.#doubted.splice(0)) this.#count(doubted);
+  }
+
+  /**
+   * A worker that lives says that it failed. It may be the request: one that fails everywhere would
+   * take all workers from all other clients.
+   */
+  #doubt(link: WorkerLink, error: EngineError): void {
+    link.breaker.undecided();
+    this.#tell(link, error);
+    this.#doubted.push(link);
+  }
+
   #blame(link: WorkerLink, error: EngineError): void {
-    const { id } = link.info;
-    this.#tools.metrics.ended(id, "failed");
-    const opened = link.breaker.failed();
-    this.#tools.warn(error.message, { requestId: this.#order.request.id, worker: id });
-    if (opened) this.#tools.warn(`worker ${id} gets no requests for a while: it failed repeatedly`);
+    this.#tell(link, error);
+    this.#count(link);
+  }
+
+  #tell({ info }: WorkerLink, { message }: EngineError): void {
+    this.#tools.metrics.ended(info.id, "failed");
+    this.#tools.warn(message, { requestId: this.#order.request.id, worker: info.id });
+  }
+
+  #count({ info, breaker }: WorkerLink): void {
+    if (!breaker.failed()) return;
+    this.#tools.warn(`worker ${info.id} gets no requests for a while: it failed repeatedly`);
   }
 
   /** Another worker, if there may be one; else what the client is told. */

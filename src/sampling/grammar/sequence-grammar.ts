@@ -19,6 +19,8 @@ export class SequenceGrammar {
   readonly #words: number;
   /** Sampled tokens that were not passed on yet. */
   readonly #untold: number[] = [];
+  /** How many of these another engine, or a client, says that it sampled. */
+  #fromElsewhere = 0;
   /** The mask is that of the next token. */
   #prepared = false;
   #terminated = false;
@@ -60,13 +62,15 @@ export class SequenceGrammar {
   accept(token: number): void {
     if (this.#terminated) return;
     this.#prepared = false;
+    if (this.#mask === null) this.#fromElsewhere++;
     this.#untold.push(token);
     this.#terminated = this.#matcher?.ends(token) === true;
   }
 
   /**
    * Passes the sampled tokens on, and computes the mask of the next one unless that was done.
-   * Throws ENGINE_STEP_FAILED where the grammar refuses a sampled token, and errors of its library.
+   * Throws ENGINE_STEP_FAILED where the grammar refuses a sampled token, INVALID_ARGUMENT where it
+   * refuses one from elsewhere, and errors of its library.
    */
   async prepare(): Promise<void> {
     if (this.#prepared) return;
@@ -137,14 +141,23 @@ export class SequenceGrammar {
 
   #tell(matcher: GrammarMatcher): void {
     for (let token = this.#untold[0]; token !== undefined; token = this.#untold[0]) {
-      if (!matcher.accept(token)) throw refused(token);
+      if (!matcher.accept(token)) throw refused(token, this.#fromElsewhere > 0);
       // Only now: who fails to pass it on shall fail again at the next mask.
       this.#untold.shift();
+      if (this.#fromElsewhere > 0) this.#fromElsewhere--;
     }
   }
 }
 
-function refused(token: number): EngineError {
+function refused(token: number, isFromElsewhere: boolean): EngineError {
+  if (isFromElsewhere) {
+    return new EngineError(
+      "INVALID_ARGUMENT",
+      "Cannot continue: the grammar must allow the tokens that were generated before, it refuses " +
+        `token ${token}; send the request again without them`,
+      { param: "generated" },
+    );
+  }
   return new EngineError(
     "ENGINE_STEP_FAILED",
     `Cannot continue: the grammar must allow the sampled token, it refuses token ${token}`,

@@ -82,6 +82,41 @@ describe("workers that fail", () => {
     expect((await get("/health")).status).toBe(200);
   });
 
+  test("[CL149] a request that fails everywhere takes no worker from others", async () => {
+    const poisoned: Parameters<typeof strangeWorker>[0] = (request, response) => {
+      let text = "";
+      request.on("data", (bytes) => {
+        text += bytes;
+      });
+      request.on("end", () => {
+        if (text.includes("poison")) response.writeHead(500).end('{"error":{"message":"broken"}}');
+        else response.end("{}");
+      });
+    };
+    const urls = await Promise.all([strangeWorker(poisoned), strangeWorker(poisoned)]);
+    const { post } = clientsOf(await routeTo(urls, { breakerFailures: 2, breakerOpenMs: 60_000 }));
+    for (let turn = 0; turn < 10; turn++) {
+      const messages = [{ role: "user", content: `poison ${turn}` }];
+      expect((await post("/v1/chat/completions", { ...chat, messages })).status).toBe(500);
+    }
+    expect((await post("/v1/chat/completions", chat)).status).toBe(200);
+  });
+
+  test("[CL149] a worker that fails where another one succeeds gets no requests for a while", async () => {
+    let asked = 0;
+    const broken = await strangeWorker((_request, response) => {
+      asked++;
+      response.writeHead(500).end("{}");
+    });
+    const well = await strangeWorker((_request, response) => response.end("{}"));
+    const limits = { breakerFailures: 3, breakerOpenMs: 60_000, policy: "round-robin" } as const;
+    const { post } = clientsOf(await routeTo([broken, well], limits));
+    for (let turn = 0; turn < 20; turn++) {
+      expect((await post("/v1/chat/completions", chat)).status).toBe(200);
+    }
+    expect(asked).toBe(3);
+  });
+
   test("[CL81] the last worker's own words are the answer where all fail", async () => {
     const broken = await strangeWorker((_request, response) => {
       response.writeHead(503, { "content-type": "application/json", "retry-after": "7" });

@@ -236,6 +236,7 @@ const REFUSED: readonly (readonly [string, Body, string])[] = [
   ["an end token before its end", { perigee: moved("5,3,5") }, "token 2 of 3 does"],
   ["a stop string", { stop: "o", perigee: moved(spelled("two")) }, "stop string in their text"],
   ["more tokens than are wanted", { max_tokens: 2, perigee: moved("40,41") }, "token 2 of 2"],
+  ["what its grammar refuses", { guided_regex: "[a-c]{2}", perigee: moved("5,6") }, "token 5"],
   ["more than fits", { max_tokens: null, perigee: moved("40,".repeat(2_100) + 40) }, "must fit"],
 ];
 
