@@ -29,8 +29,11 @@ const VARIABLES = [
  * requests it had grown by 155 MiB with the two thresholds, by 193 without (one run of each). With
  * another C library the thresholds are not set.
  */
-export function giveFreedMemoryBack(environment: NodeJS.ProcessEnv): void {
-  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`);
+export function giveFreedMemoryBack(
+  environment: NodeJS.ProcessEnv,
+  heapGrowthPercent = HEAP_GROWTH_PERCENT,
+): void {
+  setFlagsFromString(`--heap-growing-percent=${heapGrowthPercent}`);
   // Of threads that begin from now on.
   setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MIB}`);
   if (VARIABLES.some((name) => environment[name] !== undefined)) return;

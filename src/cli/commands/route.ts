@@ -6,12 +6,19 @@ import { API_KEY_FILE_HELP, readApiKeys, readClusterSecrets, readWorkerKey } fro
 import { explanationText } from "../explanation.ts";
 import { fileProblem } from "../file-problem.ts";
 import { SchemaFlags } from "../flags.ts";
+import { giveFreedMemoryBack } from "../freed-memory.ts";
 import { startLines } from "../start-lines.ts";
 import { untilStopped } from "../until-stopped.ts";
 
 const HEADING = "Router:";
 const REDIS_VARIABLE = "PERIGEE_REDIS";
 const EXPLAIN_MS = 10_000;
+/**
+ * Memory after 20,000 chats, and processor time of a chat of 1,000 tokens (Intel Xeon with AVX-512
+ * and AMX, 2 cores): 265 MiB and 0.98 ms with V8's default, 219 and 1.00 with 200, 188 and 1.06
+ * with 100, 168 and 1.18 with a server's 40.
+ */
+const HEAP_GROWTH_PERCENT = 150;
 
 const routerFlags = new SchemaFlags(RouterOptions, {
   help: {
@@ -70,6 +77,7 @@ async function route(flags: RouteFlags): Promise<void> {
   });
   const options = { ...given, apiKey, redis: given.redis ?? process.env[REDIS_VARIABLE] ?? null };
   if (flags.explain !== undefined) return explain(options, flags.explain, flags);
+  giveFreedMemoryBack(process.env, HEAP_GROWTH_PERCENT);
   const router = await startRouter(options, await readSecrets(flags, lines.warn));
   lines.say(`routing at ${router.url} (process ${process.pid})`, { url: router.url });
   await untilStopped(() => router.close(), lines.say);
