@@ -15,8 +15,8 @@ const REDIS_VARIABLE = "PERIGEE_REDIS";
 const EXPLAIN_MS = 10_000;
 /**
  * Memory after 20,000 chats, and processor time of a chat of 1,000 tokens (Intel Xeon with AVX-512
- * and AMX, 2 cores): 265 MiB and 0.98 ms with V8's default, 219 and 1.00 with 200, 188 and 1.06
- * with 100, 168 and 1.18 with a server's 40.
+ * and AMX, 2 cores): 265 MiB and 0.98 ms with V8's default, 219 and 1.00 with 200, 207 and 0.93
+ * with 150, 188 and 1.06 with 100, 168 and 1.18 with a server's 40.
  */
 const HEAP_GROWTH_PERCENT = 150;
 
