@@ -21,6 +21,8 @@ import { enforceWriteDeadline } from "./write-deadline.ts";
 
 const standardError = 2;
 const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
+/** Of Node's streams. */
+const CUT_OFF = "ERR_STREAM_PREMATURE_CLOSE";
 const HEADER_BYTES_MAX = 2 ** 14;
 const CONNECTION_CHECK_MS_MAX = 5000;
 const CHECKS_PER_LIMIT = 4;
@@ -148,7 +150,7 @@ function echoRequestIds(app: FastifyInstance): void {
 function answerFailures(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => {
     const failure = httpFailure(withRemedy(error, request));
-    logFailure(request.log, error, failure);
+    if (!isCutOff(error, request)) logFailure(request.log, error, failure);
     if (failure.retryAfterSeconds !== null) reply.header("retry-after", failure.retryAfterSeconds);
     if (failure.status === 413 && isShortEnough(request)) reply.removeHeader("connection");
     if (failure.status === 401) reply.header("www-authenticate", "Bearer");
@@ -167,6 +169,12 @@ function answerFailures(app: FastifyInstance): void {
       `Cannot ${request.method} ${path}: use ${allowed.join(" or ")}`,
     );
   });
+}
+
+/** Whether a connection ended before all of it was read or written: no failure of the server's. */
+function isCutOff(error: unknown, { raw }: FastifyRequest): boolean {
+  const isEnd = error instanceof Error && "code" in error && error.code === CUT_OFF;
+  return isEnd && raw.socket.destroyed;
 }
 
 /**
