@@ -250,6 +250,11 @@ export class Relay implements Watched {
    * take all workers from all other clients.
    */
   #doubt(link: WorkerLink, error: EngineError): void {
+    if (link.breaker.state !== "closed") {
+      // It failed before for reasons of its own: this request was to tell whether it still does.
+      this.#blame(link, error);
+      return;
+    }
     link.breaker.undecided();
     this.#tell(link, error);
     this.#doubted.push(link);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { clientsOf, closeRouters, routeTo, routeToys } from "../../support/router-fleet.ts";
 import { closeStrangeWorkers, strangeWorker } from "../../support/strange-worker.ts";
@@ -109,12 +110,19 @@ describe("workers that fail", () => {
       response.writeHead(500).end("{}");
     });
     const well = await strangeWorker((_request, response) => response.end("{}"));
-    const limits = { breakerFailures: 3, breakerOpenMs: 60_000, policy: "round-robin" } as const;
+    const limits = { breakerFailures: 3, breakerOpenMs: 2000, policy: "round-robin" } as const;
     const { post } = clientsOf(await routeTo([broken, well], limits));
-    for (let turn = 0; turn < 20; turn++) {
-      expect((await post("/v1/chat/completions", chat)).status).toBe(200);
-    }
+    const askOften = async () => {
+      for (let turn = 0; turn < 20; turn++) {
+        expect((await post("/v1/chat/completions", chat)).status).toBe(200);
+      }
+    };
+    await askOften();
     expect(asked).toBe(3);
+    // Then one request tries it, and it is left alone again.
+    await sleep(2100);
+    await askOften();
+    expect(asked).toBe(4);
   });
 
   test("[CL81] the last worker's own words are the answer where all fail", async () => {
