@@ -33,8 +33,9 @@ RowMask AttentionJob::maskOf(int sequence, int row) const {
   const uint32_t* const hidden = treeMask + (queryStarts[sequence] + token) * treeWords;
   int hiddenRows = 0;
   for (int64_t word = 0; word < treeWords; ++word) hiddenRows += __builtin_popcount(hidden[word]);
-  const int treeEnd = static_cast<int>(std::min<int64_t>(context, firstNew + treeWords * 32));
-  return {0, windowBegin(own - hiddenRows), own + 1, firstNew, treeEnd, hidden};
+  const int treeStart = treeStarts == nullptr ? firstNew : treeStarts[sequence];
+  const int treeEnd = static_cast<int>(std::min<int64_t>(context, treeStart + treeWords * 32));
+  return {0, windowBegin(own - hiddenRows), own + 1, treeStart, treeEnd, hidden};
 }
 
 int AttentionJob::beginOf(int sequence, int first, int count) const {

@@ -27,6 +27,7 @@ struct AttentionJob {
   int64_t blocksPerTable;
   const uint32_t* treeMask;  // [T, W], or null
   int64_t treeWords;
+  const int32_t* treeStarts;  // [S], or null: at each sequence's first row
   float scale;
   int window;     // attention window in positions, sinks not counted; 0: none
   float softcap;  // 0: no softcap

@@ -3,7 +3,7 @@
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
 //          visible to t
 // Shapes   query, out [T, H, D]; cache: kv-pool.h; queryStarts [S + 1], contextLengths [S],
-//          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
+//          blockTables [S, M]; treeMask [T, W]; treeStarts [S]; sinkQuery [T, H, D]
 // Work     An item is up to kItemRows rows (tokens x query heads) of one kv head of one sequence.
 //          An item that costs much more than a thread's share of the work is split along the
 //          context (as in flash-decoding), by whole segments. Its partial results are merged in the
@@ -43,6 +43,7 @@ struct PagedAttentionParams {
   Int blocksPerTable;
   const uint32_t* treeMask;  // null: causal
   Int treeWords;
+  const int32_t* treeStarts;  // null: at each sequence's first row
   Float scale;
   Int window;     // sinks not counted; 0: none
   Float softcap;  // 0: no softcap
@@ -281,6 +282,7 @@ PERIGEE_EXPORT void perigee_paged_attention(const PagedAttentionParams* params) 
   job.blocksPerTable = p.blocksPerTable;
   job.treeMask = p.treeMask;
   job.treeWords = p.treeWords;
+  job.treeStarts = p.treeStarts;
   job.scale = p.scale * job.cache.keyScale;
   job.window = static_cast<int>(p.window);
   job.sinks = static_cast<int>(p.sinks);

@@ -171,7 +171,9 @@ struct WarpAttention {
   __device__ void choose(const TileSite& site, const Load& load) const {
     const int first = site.number * kKvTileTokens;
     const int sinks = input.rows.sinks;
-    const auto seen = [&](int position) { return queryTile.any.sees(first + position, sinks); };
+    const auto seen = [&](int position) {
+      return queryTile.any.sees(first + position, sinks) && !queryTile.hides(first + position);
+    };
     if (queryTile.whole(site.number) && site.headDim == kDims) {
       load(Constant<true>{}, seen);
     } else {
@@ -211,12 +213,13 @@ struct WarpAttention {
 
   /// The scaled score as an exponent of 2; -infinity if row `r`, `i % 2` does not see the position.
   __device__ float visible(float score, const TileScales& by, int r, int i, int first) const {
+    const bool inTree = first + kKvTileTokens > queryTile.treeStart;
     if constexpr (kScaled<T>) score *= by.key[i / 2];
     score *= input.scale;
     if (input.softcap > 0.0f) score = input.softcap * tanhf(score / input.softcap);
     const int position = first + tile.keyPosition(i / 2);
     const bool seen = ranges[r][i % 2].sees(position, input.rows.sinks);
-    return seen ? score * kLog2E : -infinity();
+    return seen && !(inTree && queryTile.hides(position)) ? score * kLog2E : -infinity();
   }
 
   /// Weights of the tile's positions, as an operand of the product with the values. Rescales `sums`

@@ -27,6 +27,10 @@ constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 constexpr int kSequencesMax = 1024;
 constexpr int kDecodeBlocksMax = 2048;
 
+/// Words of a row of a tree mask, at most: `treeWordsMax` of attend-decode.ts.
+constexpr int kTreeWordsMax = 2;
+constexpr int kNoTree = 0x7fffffff;
+
 /// Minimum KV tiles per warp. With fewer, a short batch is spread over so many blocks that merging
 /// their partial results takes longer than reading the cache.
 constexpr int kWarpTilesMin = 2;
@@ -42,12 +46,28 @@ struct SeenTiles {
   }
 };
 
+/// The tree mask of a sequence, which has one query row then (`canAttendDecode`).
+__device__ __forceinline__ const uint32_t* treeMaskOf(const AttentionInput& input, int sequence) {
+  const AttentionRows& rows = input.rows;
+  return rows.treeMask + static_cast<int64_t>(rows.queryStarts[sequence]) * rows.treeWords;
+}
+
+/// Rows of its tree that a sequence's row does not see; its position is as much before its place.
+__device__ __forceinline__ int hiddenRowsOf(const AttentionInput& input, int sequence) {
+  if (input.rows.treeMask == nullptr) return 0;
+  const uint32_t* const mask = treeMaskOf(input, sequence);
+  int hidden = 0;
+  for (int word = 0; word < input.rows.treeWords; ++word) hidden += __popc(mask[word]);
+  return hidden;
+}
+
 __device__ __forceinline__ SeenTiles seenTilesOf(const AttentionInput& input, int sequence) {
   const AttentionRows& rows = input.rows;
   const int context = rows.contextLengths[sequence];
   const int tokens = rows.queryStarts[sequence + 1] - rows.queryStarts[sequence];
   if (tokens == 0 || !isDecode(input, tokens)) return {0, 0, 0};
-  const int begin = rows.window > 0 ? max(0, context - tokens - rows.window + 1) : 0;
+  const int hidden = rows.window > 0 ? hiddenRowsOf(input, sequence) : 0;
+  const int begin = rows.window > 0 ? max(0, context - tokens - hidden - rows.window + 1) : 0;
   const int first = begin / kKvTileTokens;
   const int sinks = min(rows.sinks, context);
   const int sinkTiles = min(first, (sinks + kKvTileTokens - 1) / kKvTileTokens);
@@ -87,13 +107,36 @@ struct QueryTile {
   TileRange kvTiles;
   VisibleRange any;    // positions visible to some row; all others are not read
   VisibleRange every;  // positions visible to all rows
+  int treeStart;       // bit 0 of `hidden` is this position's; after all positions without a tree
+  uint32_t hidden[kTreeWordsMax];  // positions that no row sees although its range has them
+  int hiddenRows;
 
   /// The visible range of row `row` of the sequence; empty after the last row.
   __device__ VisibleRange rangeOf(const AttentionInput& input, int row) const {
     if (row >= tokens * group) return {0, 0};
     const int end = context - tokens + tokenOf(row) + 1;
     const int window = input.rows.window;
-    return {window > 0 ? max(0, end - window) : 0, end};
+    return {window > 0 ? max(0, end - hiddenRows - window) : 0, end};
+  }
+
+  /// Whether a position is one of other branches of a token tree.
+  __device__ bool hides(int position) const {
+    const int bit = position - treeStart;
+    if (bit < 0 || bit >= 32 * kTreeWordsMax) return false;
+    return ((hidden[bit / 32] >> (bit % 32)) & 1u) != 0;
+  }
+
+  /// Looks up the sequence's tree.
+  __device__ void openTree(const AttentionInput& input, int of) {
+    const AttentionRows& rowsOf = input.rows;
+    const bool isTree = rowsOf.treeMask != nullptr;
+    const uint32_t* const mask = isTree ? treeMaskOf(input, of) : nullptr;
+    const int own = context - tokens;
+    treeStart = !isTree ? kNoTree : rowsOf.treeStarts == nullptr ? own : rowsOf.treeStarts[of];
+    hiddenRows = hiddenRowsOf(input, of);
+    for (int word = 0; word < kTreeWordsMax; ++word) {
+      hidden[word] = isTree && word < rowsOf.treeWords ? mask[word] : 0;
+    }
   }
 
   /// Token of row `row`, counted from the sequence's first query token.
@@ -102,7 +145,8 @@ struct QueryTile {
   /// Whether every row sees all of a KV tile, sinks not counted.
   __device__ bool whole(int tile) const {
     const int first = tile * kKvTileTokens;
-    return first >= every.begin && first + kKvTileTokens <= every.end;
+    const int end = first + kKvTileTokens;
+    return first >= every.begin && end <= every.end && end <= treeStart;
   }
 
   /// Index of a row's element 0 in [T, H, D]; negative after the last row.
@@ -126,6 +170,8 @@ __device__ __forceinline__ QueryTile queryTileOf(const AttentionInput& input, in
   queryTile.tokens = input.rows.queryStarts[sequence + 1] - queryTile.firstToken;
   queryTile.context = input.rows.contextLengths[sequence];
   queryTile.group = input.group();
+
+  queryTile.openTree(input, sequence);
 
   const int tilesOfHead = queryTiles / input.cache.kvHeads;
   const int rows = queryTile.tokens * queryTile.group;

@@ -10,7 +10,7 @@
 //    block -> out
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
-//          visible to row t; no token trees
+//          visible to row t; of token trees, rows that are sequences of their own
 // Shapes   query [T, H, D] f32; out [T, H, D] bf16; D a multiple of 8; cache: kv-pool.h, block size
 //          a multiple of 16 positions
 // Work     Every warp gets an equal part of all KV tiles; the grid fills the GPU

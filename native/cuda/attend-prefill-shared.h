@@ -152,7 +152,9 @@ class PrefillSource {
     const int words = input.rows.treeWords;
     const int bit = at - kvTiles.treeStart;
     if (bit >= 32 * words) return true;
-    for (int token = max(bit, tile.token(0)); token <= tile.token(tile.count - 1); ++token) {
+    // Tokens do not see later positions than their own.
+    const int own = at - input.rows.firstNewOf(tile.sequence);
+    for (int token = max(own, tile.token(0)); token <= tile.token(tile.count - 1); ++token) {
       const int64_t row = tile.firstToken + token;
       if (((input.rows.treeMask[row * words + bit / 32] >> (bit % 32)) & 1u) == 0) return true;
     }

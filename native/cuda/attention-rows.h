@@ -46,6 +46,7 @@ struct AttentionRows {
   const int* queryStarts;     // [S + 1]
   const int* contextLengths;  // [S]
   const uint32_t* treeMask;   // [T, W], null: causal
+  const int* treeStarts;      // [S], null: at each sequence's first row
   int sequences;
   int treeWords;
   int window;  // attention window in positions, sinks not counted; 0: none
@@ -54,7 +55,7 @@ struct AttentionRows {
   __device__ RowMask maskOf(int sequence, int token) const {
     const int context = contextLengths[sequence];
     const int first = queryStarts[sequence];
-    const int firstNew = context - (queryStarts[sequence + 1] - first);
+    const int firstNew = firstNewOf(sequence);
     const int own = firstNew + token;
     if (treeMask == nullptr) {
       return {min(sinks, own + 1), windowBegin(own), own + 1, 0, 0, nullptr};
@@ -62,8 +63,14 @@ struct AttentionRows {
     const uint32_t* const hidden = treeMask + static_cast<int64_t>(first + token) * treeWords;
     int hiddenRows = 0;
     for (int word = 0; word < treeWords; ++word) hiddenRows += __popc(hidden[word]);
-    const int treeEnd = min(context, firstNew + treeWords * 32);
-    return {0, windowBegin(own - hiddenRows), own + 1, firstNew, treeEnd, hidden};
+    const int treeStart = treeStarts == nullptr ? firstNew : treeStarts[sequence];
+    const int treeEnd = min(context, treeStart + treeWords * 32);
+    return {0, windowBegin(own - hiddenRows), own + 1, treeStart, treeEnd, hidden};
+  }
+
+  /// Place of a sequence's first query row.
+  __device__ int firstNewOf(int sequence) const {
+    return contextLengths[sequence] - (queryStarts[sequence + 1] - queryStarts[sequence]);
   }
 
   __device__ int windowBegin(int position) const {

@@ -49,7 +49,7 @@ PERIGEE_KERNEL __launch_bounds__(kAttentionThreads, 1)
 perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   joinStream();
   __shared__ AttentionTile tile;
-  const AttentionRows rows = {p.starts, nullptr, nullptr, p.sequences, 0, 0, 0};
+  const AttentionRows rows = {p.starts, nullptr, nullptr, nullptr, p.sequences, 0, 0, 0};
   const TileRows mine = tileRowsOf(rows, 1, blockIdx.x);
   if (mine.count == 0) return;
   const int head = blockIdx.y;

@@ -25,6 +25,12 @@ export interface AttentionBatch {
    * of a tree, so that it ends in the context before this step's rows.
    */
   readonly treeMask?: DeviceTensor;
+  /**
+   * [S] i32, optional, beside a tree mask: the place in its sequence that bit 0 of each of the
+   * sequence's rows stands for. By default that of the sequence's first query row; earlier ones let
+   * the rows of a tree be sequences of their own, whose contexts are those of all rows before them.
+   */
+  readonly treeStarts?: DeviceTensor;
 }
 
 export interface PagedAttentionInput extends KvLayerIndex {

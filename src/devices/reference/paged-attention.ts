@@ -71,17 +71,20 @@ function seenPlaces(attention: Attention, span: Span, row: number): number[] {
   const firstNew = span.contextLength - (span.end - span.start);
   assert(firstNew >= 0, `Cannot attend: sequence ${span.sequence} has more rows than context`);
   const own = firstNew + row - span.start;
+  const { treeStarts } = attention.batch;
+  const treeStart = treeStarts === undefined ? firstNew : at(i32(treeStarts), span.sequence);
+  assert(treeStart <= firstNew, `Cannot attend: the tree of sequence ${span.sequence} begins later`);
   const newPlaces: number[] = [];
-  for (let place = firstNew; place <= own; place++) {
-    if (!isHidden(attention, row, place - firstNew)) newPlaces.push(place);
+  for (let place = treeStart; place <= own; place++) {
+    if (!isHidden(attention, row, place - treeStart)) newPlaces.push(place);
   }
   const { sinkWindow, window } = attention;
   const recent = sinkWindow?.recentTokens ?? window;
-  const position = firstNew + newPlaces.length - 1;
+  const position = treeStart + newPlaces.length - 1;
   const first = recent === undefined ? 0 : Math.max(0, position - recent + 1);
   const places: number[] = [];
   for (let place = 0; place < Math.min(first, sinkWindow?.tokens ?? 0); place++) places.push(place);
-  for (let place = first; place < firstNew; place++) places.push(place);
+  for (let place = first; place < treeStart; place++) places.push(place);
   return [...places, ...newPlaces.filter((place) => place >= first)];
 }
 

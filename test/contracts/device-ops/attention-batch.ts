@@ -13,6 +13,12 @@ export interface AttentionShape {
 }
 
 /** A sequence of `context` tokens whose last `rows` are this step's. */
+/** Masks of token trees, as in `AttentionBatch`. */
+export interface Trees {
+  readonly treeMask?: Both<DeviceTensor>;
+  readonly treeStarts?: Both<DeviceTensor>;
+}
+
 export interface Span {
   readonly context: number;
   readonly rows: number;
@@ -140,7 +146,8 @@ export class AttentionSetting {
   }
 
   /** The step's batch: `spans[i]` belongs to sequence `sequences[i]`. */
-  batch(spans: readonly Span[], sequences: readonly number[], treeMask?: Both<DeviceTensor>) {
+  batch(spans: readonly Span[], sequences: readonly number[], trees: Trees = {}) {
+    const { treeMask, treeStarts } = trees;
     const width = Math.max(...this.tables.map((table) => table.length)) + 1;
     const tables = sequences.flatMap((sequence) => {
       const table = this.tables[sequence] ?? [];
@@ -162,6 +169,7 @@ export class AttentionSetting {
       contextLengths: contextLengths[which],
       blockTables: blockTables[which],
       ...(treeMask === undefined ? {} : { treeMask: treeMask[which] }),
+      ...(treeStarts === undefined ? {} : { treeStarts: treeStarts[which] }),
     });
     return { defined: side("defined"), tested: side("tested") };
   }

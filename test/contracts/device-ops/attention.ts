@@ -45,7 +45,15 @@ interface AttentionCase {
   readonly out?: WeightFormat;
   readonly window?: number;
   readonly softcap?: number;
-  readonly tree?: boolean;
+  /** Whether rows are those of trees; "apart": each of them is a sequence of its own. */
+  readonly tree?: boolean | "apart";
+}
+
+/** Every row of some spans as a span, and the span that it is of. */
+function rowsApart(spans: readonly Span[]): readonly (Span & { readonly of: number })[] {
+  return spans.flatMap(({ context, rows }, of) =>
+    Array.from({ length: rows }, (_, row) => ({ context: context - rows + row + 1, rows: 1, of })),
+  );
 }
 
 /**
@@ -83,12 +91,7 @@ async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<v
   const query = pair.f32([rows, columns], setting.queries(rows));
   const format = given.out ?? "f32";
   const out = pair.activation(format, rows, columns);
-  const tree = given.tree ? randomTrees(pair, spans, 2) : undefined;
-  const batch = setting.batch(
-    spans,
-    spans.map((_, i) => i),
-    tree,
-  );
+  const batch = batchOf(pair, setting, given);
   pair.run((device, pick) => {
     device.pagedAttention({
       count: rows,
@@ -104,6 +107,20 @@ async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<v
     });
   });
   await pair.expectClose(out, formatTolerance(format, attentionRounding[shape.format], 4));
+}
+
+function batchOf(pair: DevicePair, setting: AttentionSetting, { spans, tree }: AttentionCase) {
+  const all = [...spans.keys()];
+  if (tree === undefined || tree === false) return setting.batch(spans, all);
+  const treeMask = randomTrees(pair, spans, 2);
+  if (tree !== "apart") return setting.batch(spans, all, { treeMask });
+  const apart = rowsApart(spans);
+  const starts = apart.map(({ of }) => (spans[of]?.context ?? 0) - (spans[of]?.rows ?? 0));
+  return setting.batch(
+    apart,
+    apart.map(({ of }) => of),
+    { treeMask, treeStarts: pair.i32(starts) },
+  );
 }
 
 function pagedContract(pair: () => DevicePair): void {
@@ -140,6 +157,15 @@ function pagedContract(pair: () => DevicePair): void {
 
   test.for([45, 290])("pagedAttention: token trees in a window of %i", (window) =>
     checkAttention(pair(), { shape: grouped, spans: trees, tree: true, window }),
+  );
+
+  test.for([undefined, 45, 290])(
+    "pagedAttention: rows of trees as sequences of their own, in a window of %s",
+    (window) => {
+      const shape = { ...grouped, blockTokens: 16 };
+      const seen = window === undefined ? {} : { window };
+      return checkAttention(pair(), { shape, spans: trees, tree: "apart", ...seen });
+    },
   );
 
   test.for(["bf16", "i8"] satisfies WeightFormat[])("pagedAttention: rows rounded to %s", (out) =>

@@ -134,6 +134,21 @@ const bothWays: readonly Case[] = [
   ),
 ];
 
+/** Whether a place of a tree has no row, and none sees it: it may hold anything. */
+function isNobodys(node: number): boolean {
+  return node > 0 && node % 5 === 3;
+}
+
+/** Bits of the nodes that a node does not see, in two words: a third of those before it. */
+function hiddenFrom(node: number): readonly [number, number] {
+  const bits: [number, number] = [0, 0];
+  for (let other = 1; other < node; other++) {
+    if (!isNobodys(other) && (other * 7 + node) % 3 > 0) continue;
+    bits[other < 32 ? 0 : 1] |= 1 << (other % 32);
+  }
+  return bits;
+}
+
 describeEmulated("decode attention, emulated", openPair, (pair) => {
   test.for(bothWays)("equals the definition: $name", async ({ shape, spans, more = {} }) => {
     const { window, sinks = 0, contextMax = 0 } = more;
@@ -169,6 +184,60 @@ describeEmulated("decode attention, emulated", openPair, (pair) => {
     pair.run((device, pick) => device.pagedAttention(inputOf(pick)));
     await pair.expectClose(out, rounding);
   });
+
+  const treeCases = (["bf16", "i8", "fp8"] as const).flatMap((format) =>
+    [undefined, 30].flatMap((window) =>
+      [0, 1 << 17].map((contextMax) => ({ format, window, contextMax })),
+    ),
+  );
+
+  // Positions that no row sees hold NaN: they may be anybody's.
+  test.for(eachNth(3, treeCases))(
+    "rows of trees: $format, a window of $window, contexts taken for $contextMax",
+    async ({ format, window, contextMax }) => {
+      const shape = { ...llama, format };
+      const trees = [
+        { context: 45, rows: 41 },
+        { context: sized(90, 300), rows: 5 },
+        { context: 17, rows: 17 },
+      ];
+      const setting = new AttentionSetting(
+        ...([pair, shape, trees.map(({ context }) => context), 3] as const),
+        (sequence, place) => {
+          const { context = 0, rows = 0 } = trees[sequence] ?? {};
+          return isNobodys(place - context + rows);
+        },
+      );
+      const rows = trees.flatMap(({ context, rows: nodes }, tree) =>
+        Array.from({ length: nodes }, (_, node) => ({
+          ...{ tree, node, context: context - nodes + node + 1, start: context - nodes },
+        })).filter(({ node }) => !isNobodys(node)),
+      );
+      const treeMask = pair.u32(
+        rows.flatMap(({ node }) => hiddenFrom(node)),
+        [rows.length, 2],
+      );
+      const treeStarts = pair.i32(rows.map(({ start }) => start));
+      const spans = rows.map(({ context }) => ({ context, rows: 1 }));
+      const sequences = rows.map(({ tree }) => tree);
+      const batch = setting.batch(spans, sequences, { treeMask, treeStarts });
+      const columns = shape.heads * shape.headDim;
+      const query = pair.f32([rows.length, columns], setting.queries(rows.length));
+      const out = pair.activation("bf16", rows.length, columns);
+      const inputOf = (pick: Pick): PagedAttentionInput => ({
+        ...{ count: rows.length, out: pick(out), query: pick(query), heads: shape.heads },
+        ...{ cache: pick(setting.cache), layer, scale: 1 / Math.sqrt(shape.headDim) },
+        ...(window === undefined ? {} : { window }),
+        batch: {
+          ...pick(batch),
+          contextLengthMax: Math.max(contextMax, pick(batch).contextLengthMax),
+        },
+      });
+      expect(canAttendDecode(inputOf((both) => both.tested))).toBe(true);
+      pair.run((device, pick) => device.pagedAttention(inputOf(pick)));
+      await pair.expectClose(out, rounding);
+    },
+  );
 
   test("rows of a padded batch, without any context, become zeros", async () => {
     const setting = new AttentionSetting(pair, llama, [20, 0, 0], 5);

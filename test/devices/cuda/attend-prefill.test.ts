@@ -112,7 +112,7 @@ describeEmulated("prefill attention, emulated", openPair, (pair) => {
     const treeMask = given.isTree
       ? pair.u32(treeBits(count), [count, Math.ceil(count / 32)])
       : undefined;
-    const batch = setting.batch(spans, [...spans.keys()], treeMask);
+    const batch = setting.batch(spans, [...spans.keys()], treeMask && { treeMask });
     const columns = shape.heads * shape.headDim;
     const query = pair.f32([count, columns], setting.queries(count));
     const sinkQuery = pair.f32([count, columns], new RandomNumbers(3).floats(count * columns));

@@ -6,7 +6,7 @@ import { activationOf, tensorOf, vectorOf } from "../handles.ts";
 import { kvPoolOf } from "../kv-pool.ts";
 import { Params } from "../params.ts";
 
-const params = new Params(26);
+const params = new Params(27);
 
 /** Calls the kernel with `PagedAttentionParams` (native/cpu/paged-attention.cpp). */
 export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttentionInput): void {
@@ -44,9 +44,11 @@ export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttent
   );
 }
 
-/** Address and words per row of the tree mask; null and 0 without one. */
+/** Address and words per row of the tree mask, and where trees start; null, 0, null without one. */
 function treeFields(batch: AttentionBatch, count: number): readonly (bigint | number | null)[] {
-  if (batch.treeMask === undefined) return [null, 0];
-  const words = batch.treeMask.shape[1] ?? 1;
-  return [tensorOf(batch.treeMask, "u32", count, words).address, words];
+  const { treeMask, treeStarts, sequences } = batch;
+  if (treeMask === undefined) return [null, 0, null];
+  const words = treeMask.shape[1] ?? 1;
+  const starts = treeStarts === undefined ? null : vectorOf(treeStarts, "i32", sequences);
+  return [tensorOf(treeMask, "u32", count, words).address, words, starts];
 }

@@ -1,7 +1,7 @@
 import { type Kernel, KernelParams, type LaunchShape, PACKED_ROWS } from "#devices/cuda/kernels";
 import { activationOf, kvPoolOf } from "#devices/cuda/memory";
 import type { KvFormat, KvPool, WeightFormat } from "../../device-data.ts";
-import type { PagedAttentionInput } from "../../ops.ts";
+import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import type { CudaContext } from "./context.ts";
 import { HEAD_DIM_MAX } from "./head-dim.ts";
@@ -14,6 +14,8 @@ const threads = 128;
 const kvTileTokens = 16;
 const sequencesMax = 1024;
 const gridMax = 2048;
+/** `kTreeWordsMax` of native/cuda. */
+const treeWordsMax = 2;
 const warpThreads = 32;
 
 /** Most query rows that one pass over keys and values serves: more do not fit the registers. */
@@ -49,7 +51,12 @@ export function canAttendDecode(input: PagedAttentionInput): boolean {
   const { batch, heads } = input;
   const cache = kvPoolOf(input.cache);
   const { format } = activationOf(input.out, input.count, heads * cache.headDim);
-  return batch.treeMask === undefined && decodesFrom(cache, format, batch.sequences);
+  return isMaskSupported(batch) && decodesFrom(cache, format, batch.sequences);
+}
+
+/** Of trees, each row must be a sequence of its own. */
+function isMaskSupported({ treeMask, queryLengthMax }: AttentionBatch): boolean {
+  return treeMask === undefined || (queryLengthMax === 1 && (treeMask.shape[1] ?? 0) <= treeWordsMax);
 }
 
 /** Whether it supports plain decode steps: its launch then does not depend on their contexts. */

@@ -5,7 +5,7 @@ import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
 
 /** `AttentionRows` of native/cuda/attention-rows.h. */
 const ATTENTION_ROWS: readonly ParamKind[] = [
-  ...(["pointer", "pointer", "pointer", "i32", "i32", "i32", "i32"] as const),
+  ...(["pointer", "pointer", "pointer", "pointer", "i32", "i32", "i32", "i32"] as const),
 ];
 
 /** `AttentionInput` of native/cuda/attention-input.h. */
@@ -47,9 +47,11 @@ export function attentionFields(
   ];
 }
 
-/** Address, sequences and words per row of the tree mask. */
+/** Address of the tree mask, where trees start, sequences, and words per row of the mask. */
 function treeFields(batch: AttentionBatch, count: number): readonly (bigint | number | null)[] {
-  if (batch.treeMask === undefined) return [null, batch.sequences, 0];
-  const words = batch.treeMask.shape[1] ?? 1;
-  return [tensorOf(batch.treeMask, "u32", count, words).address, batch.sequences, words];
+  const { treeMask, treeStarts, sequences } = batch;
+  if (treeMask === undefined) return [null, null, sequences, 0];
+  const words = treeMask.shape[1] ?? 1;
+  const starts = treeStarts === undefined ? null : vectorOf(treeStarts, "i32", sequences);
+  return [tensorOf(treeMask, "u32", count, words).address, starts, sequences, words];
 }
