@@ -66,3 +66,19 @@ export interface SelectBeamsInput {
   /** [S * W] i32: the row that each new beam continues, s * before + b. */
   readonly parents: DeviceTensor;
 }
+
+/** Beams of L levels, each of which `selectBeams` chose. */
+export interface TraceBeamsInput {
+  /** S. */
+  readonly count: number;
+  /** W. */
+  readonly width: number;
+  /** L. */
+  readonly length: number;
+  /** Elements from a level's tokens to its parents, and on to the next level: at least S * W. */
+  readonly stride: number;
+  /** [2 * L * stride] i32: of each level the tokens, then the parents. */
+  readonly levels: DeviceTensor;
+  /** [S, W, L] i32. */
+  readonly out: DeviceTensor;
+}

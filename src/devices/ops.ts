@@ -21,7 +21,7 @@ import type {
   KvPool,
   WeightMatrix,
 } from "./device-data.ts";
-import type { RaceCandidatesInput, SelectBeamsInput } from "./drafter-ops.ts";
+import type { RaceCandidatesInput, SelectBeamsInput, TraceBeamsInput } from "./drafter-ops.ts";
 
 export type * from "./attention-inputs.ts";
 export type * from "./drafter-ops.ts";
@@ -39,25 +39,29 @@ export interface TakeTokensInput {
   readonly sources: DeviceTensor;
 }
 
-export interface AcceptChainsInput {
+export interface AcceptTreesInput {
   /** C. */
   readonly count: number;
   /** [T] i32: the tokens that a step computed, drafted ones among them. */
   readonly ids: DeviceTensor;
   /** [R] i32: what it sampled. */
   readonly sampled: DeviceTensor;
-  /** [C] i32: where the drafted tokens of each chain begin in `ids`. */
+  /** [C] i32: where the drafted tokens of each tree begin in `ids`: those of its nodes 1, 2, ... */
   readonly firstIds: DeviceTensor;
-  /** [C] i32: the element of `sampled` in the place of its first drafted token. */
+  /** [C] i32: the element of `sampled` that was sampled behind its root, node 0; others follow. */
   readonly firstSampled: DeviceTensor;
-  /** [C] i32: drafted tokens of each; 0: there are none, and `ids` is not read. */
+  /** [C] i32: drafted nodes of each; 0: there are none, and `ids` is not read. */
   readonly drafted: DeviceTensor;
-  /** [C] i32, out: what was sampled behind the last accepted token. */
+  /** P < 64, at least the most drafted nodes of a tree. */
+  readonly columns: number;
+  /** [C, P] i32: the parent of each tree's nodes 1, 2, ..., an earlier node. */
+  readonly parents: DeviceTensor;
+  /** [C] i32, out: what was sampled behind the last accepted node. */
   readonly roots: DeviceTensor;
-  /** P. */
-  readonly placeRows: number;
-  /** [P, C] i32, in and out: numbers that each accepted token raises by one. */
-  readonly places: DeviceTensor;
+  /** [C] i32, in and out: raised by the last accepted node, 0 where it is the root. */
+  readonly nodes: DeviceTensor;
+  /** [C] i32, in and out: raised by how many are accepted. */
+  readonly depths: DeviceTensor;
 }
 
 export interface SpreadRowsInput {
@@ -337,11 +341,12 @@ export interface DeviceOps {
   /** ids[t] = sampled[sources[t]] where sources[t] >= 0. */
   takeTokens(input: TakeTokensInput): void;
   /**
-   * Accepts of each chain the first drafted tokens that are what was sampled in their place:
-   * a = leading i where ids[firstIds[c] + i] = sampled[firstSampled[c] + i]; then
-   * roots[c] = sampled[firstSampled[c] + a], places[p, c] += a.
+   * Accepts of each tree the nodes whose token is what was sampled behind their parent, an accepted
+   * one: ids[firstIds[c] + n - 1] = sampled[firstSampled[c] + parent]. With a the deepest of them,
+   * the first of several, roots[c] = sampled[firstSampled[c] + a], nodes[c] += a, depths[c] += the
+   * depth of a.
    */
-  acceptChains(input: AcceptChainsInput): void;
+  acceptTrees(input: AcceptTreesInput): void;
   /** The first elements of out[s] become values[starts[s]] to values[starts[s + 1] - 1]. */
   spreadRows(input: SpreadRowsInput): void;
   /** out[t] = scale * table[ids[t] + offset]. */
@@ -386,4 +391,6 @@ export interface DeviceOps {
   raceCandidates(input: RaceCandidatesInput): void;
   /** The likeliest continuations of each sequence's beams. */
   selectBeams(input: SelectBeamsInput): void;
+  /** out[s, w] = the tokens of the beam that ends as beam w of sequence s, the first one first. */
+  traceBeams(input: TraceBeamsInput): void;
 }

@@ -152,7 +152,9 @@ export class Decoder {
     const { tokens } = staged;
     const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache);
     const padded = withContext(staged, contextLengthMax);
-    this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
+    const isTree = staged.groups.some(({ batch }) => batch.treeMask !== undefined);
+    const key = `${this.#name} ${this.#changes} ${tokens} ${contextLengthMax} ${isTree}`;
+    this.#device.replay(key, () => {
       this.#layers.run(padded, cache, this.#sampled);
       if (!this.#cachesOnly) this.#runHead(tokens);
     });
@@ -277,9 +279,11 @@ export class Decoder {
 
   /** Padded to a replayed size; with `sampled`, all of these steps can take ids from it. */
   #stageSampling(step: StepInput): StagedStep {
-    const { tokens, sequences, queryLengthMax, treeMask } = step;
+    const { tokens, sequences, queryLengthMax, treeMask, treeStarts } = step;
     assert(
-      tokens === sequences && queryLengthMax === 1 && treeMask === undefined,
+      tokens === sequences &&
+        queryLengthMax === 1 &&
+        (treeMask === undefined) === (treeStarts === undefined),
       `Cannot sample from all rows: ${tokens} tokens of ${sequences} sequences, one each wanted`,
     );
     const padded = this.#device.paddedBatch(sequences, this.samplingMax);

@@ -53,10 +53,10 @@ export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-
 export {
   type BranchShape,
   type BranchWish,
-  chainElementsMax,
   type DeviceRoots,
   type DraftNetwork,
   type DraftNetworkLimits,
+  draftElementsMax,
 } from "./drafters/draft-network.ts";
 export type { DrafterFiles } from "./drafters/drafter-files.ts";
 export { Eagle3 } from "./drafters/eagle3.ts";
@@ -74,10 +74,8 @@ export { Medusa, type MedusaParts } from "./drafters/medusa.ts";
 export { describeMedusa, type MedusaSpec } from "./drafters/medusa-spec.ts";
 export { type Choices, type HeadAccuracies, medusaPaths } from "./drafters/medusa-tree.ts";
 export { loadMedusaWeights, type MedusaWeights } from "./drafters/medusa-weights.ts";
-export {
-  ReDrafter,
-  type ReDrafterParts,
-} from "./drafters/redrafter.ts";
+export { ReDrafter } from "./drafters/redrafter.ts";
+export type { ReDrafterParts } from "./drafters/redrafter-buffers.ts";
 export {
   checkBase,
   type DraftedBase,
@@ -90,7 +88,13 @@ export {
   loadReDrafterWeights,
   type ReDrafterWeights,
 } from "./drafters/redrafter-weights.ts";
-export { levelStride, type StartedChains } from "./drafters/started-chains.ts";
+export {
+  branchNodes,
+  levelStride,
+  type StartedChains,
+  type StartedTrees,
+  type TreeNodes,
+} from "./drafters/started-trees.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";

@@ -50,4 +50,9 @@ export interface StepInput {
    * token of its own sequence in this step from token t. Absent: causal.
    */
   readonly treeMask?: Uint32Array;
+  /**
+   * [S], beside a mask, where the rows of trees are sequences of their own: the place in its
+   * sequence of the token that bit 0 of the row hides. Absent: rows of a tree are one sequence.
+   */
+  readonly treeStarts?: Int32Array;
 }

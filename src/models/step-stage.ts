@@ -92,8 +92,8 @@ export class StepStage {
   readonly #staged: DeviceTensor;
   /** By group: [S, M] i32. */
   readonly #blockTables: readonly DeviceTensor[];
-  /** [T, W] u32. */
-  readonly #treeMask: DeviceTensor | null;
+  /** [T, W] u32, and [S] i32. */
+  readonly #trees: { readonly mask: DeviceTensor; readonly starts: DeviceTensor } | null;
   /** Used elements of `#packed`. */
   #end = 0;
 
@@ -112,7 +112,13 @@ export class StepStage {
       device.allocate("i32", [sequencesMax, blocksPerSequenceMax]),
     );
     const words = Math.ceil(treeTokensMax / 32);
-    this.#treeMask = words === 0 ? null : device.allocate("u32", [stepTokensMax, words]);
+    this.#trees =
+      words === 0
+        ? null
+        : {
+            mask: device.allocate("u32", [stepTokensMax, words]),
+            starts: device.allocate("i32", [sequencesMax]),
+          };
   }
 
   /**
@@ -131,7 +137,7 @@ export class StepStage {
     const { places, tableValues } = this.#putGroups(step, size);
     this.#device.write(this.#staged, this.#packed.subarray(0, this.#end));
     const { queryLengthMax, contextLengthMax } = step;
-    const treeMask = this.#stageTreeMask(step);
+    const trees = this.#stageTrees(step);
     const groups: StagedGroup[] = [];
     // Field by field: spread objects cost a small step more than the rest of this does.
     for (const { slots, tableStarts, blockTables } of places) {
@@ -142,7 +148,7 @@ export class StepStage {
         blockTables,
         queryLengthMax,
         contextLengthMax,
-        ...(treeMask !== null && { treeMask }),
+        ...trees,
       };
       groups.push({ slots, tableStarts, batch });
     }
@@ -240,15 +246,22 @@ export class StepStage {
     return this.#device.rows(this.#staged, start, start + length);
   }
 
-  #stageTreeMask(step: StepInput): DeviceTensor | null {
-    if (step.treeMask === undefined) return null;
-    const treeMask = this.#treeMask;
-    assert(treeMask !== null, "Cannot stage a tree mask: the limits allow none");
-    const words = treeMask.shape[1] ?? 0;
-    this.#device.write(treeMask, step.treeMask.subarray(0, step.tokens * words));
-    return treeMask;
+  #stageTrees({ treeMask, treeStarts, tokens, sequences }: StepInput): TreeBatch {
+    if (treeMask === undefined) return NO_TREES;
+    const trees = this.#trees;
+    assert(trees !== null, "Cannot stage a tree mask: the limits allow none");
+    const { mask, starts } = trees;
+    // Padding sees nothing, so what hides more of it may be anything.
+    this.#device.write(mask, treeMask.subarray(0, tokens * (mask.shape[1] ?? 0)));
+    if (treeStarts === undefined) return { treeMask: mask };
+    this.#device.write(starts, treeStarts.subarray(0, sequences));
+    return { treeMask: mask, treeStarts: starts };
   }
 }
+
+type TreeBatch = Pick<AttentionBatch, "treeMask" | "treeStarts">;
+
+const NO_TREES: TreeBatch = {};
 
 function padded(length: number): number {
   return Math.ceil(length / alignment) * alignment;

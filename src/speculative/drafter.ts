@@ -44,8 +44,10 @@ export interface AheadSeed {
   readonly row: number;
   /** What was sampled from it: a row of the step's samples. */
   readonly sampled: number;
-  /** Tokens of that draft, a chain: they are the next rows of both. 0: there is none. */
+  /** Nodes of that draft behind its root: they are the next rows of both. 0: there is none. */
   readonly drafted: number;
+  /** [drafted + 1 and more]: parents of its nodes, as in `TokenTree`. */
+  readonly parents: Int32Array;
   /** Position of the token before it. */
   readonly position: number;
   /** As in `DraftSeed`. */
@@ -53,11 +55,13 @@ export interface AheadSeed {
   readonly sampling: DraftSampling | null;
 }
 
-/** Chains that are being drafted. */
-export interface LateChains {
-  /** Where a seed's drafted token, from 0 on, is among the last sampled tokens of the device. */
-  sourceOf(seed: number, place: number): number;
-  /** The tokens of each seed, when the device has them. To be called once. */
+/** Trees that are being drafted, one for each seed. */
+export interface LateTrees {
+  /** The nodes of a seed's tree, which are known before their tokens. */
+  nodesOf(seed: number): Pick<TokenTree, "parents" | "depths">;
+  /** Where the token of a node, 1, 2, ..., is among the last sampled tokens of the device. */
+  sourceOf(seed: number, node: number): number;
+  /** Of each seed the tokens behind its root, when the device has them. To be called once. */
   take(): Promise<readonly Int32Array[]>;
 }
 
@@ -74,14 +78,14 @@ export interface Drafter {
    */
   draft(seeds: readonly DraftSeed[]): Promise<readonly (TokenTree | null)[]>;
   /**
-   * The same without waiting for the tokens, which the next step reads on the device: one chain for
-   * each seed, of its shape's length, whose width is 1. Null, or absent: it cannot, `draft` can.
-   * Those of one call are to be taken before the next one.
+   * The same without waiting for the tokens, which the next step reads on the device: trees whose
+   * nodes the shapes alone give. Null, or absent: it cannot, `draft` can. Those of one call are to
+   * be taken before the next one.
    */
-  chains?(seeds: readonly DraftSeed[]): LateChains | null;
+  late?(seeds: readonly DraftSeed[]): LateTrees | null;
   /**
    * The same before the host knows what was sampled: the device accepts, and drafts behind what it
-   * accepted. Called in the place of `draft` and `chains`, for a step with its sampling enqueued.
+   * accepted. Called in the place of `draft` and `late`, for a step with its sampling enqueued.
    */
-  ahead?(seeds: readonly AheadSeed[]): LateChains | null;
+  ahead?(seeds: readonly AheadSeed[]): LateTrees | null;
 }

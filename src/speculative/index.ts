@@ -15,7 +15,7 @@
  */
 export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
 export { DraftLength, DraftRest, type DraftShape, UnusedRest } from "./draft-length.ts";
-export type { AheadSeed, Drafter, DraftSampling, DraftSeed, LateChains } from "./drafter.ts";
+export type { AheadSeed, Drafter, DraftSampling, DraftSeed, LateTrees } from "./drafter.ts";
 export { EarlierOutputs } from "./earlier-outputs.ts";
 export {
   type EarlierLookup,

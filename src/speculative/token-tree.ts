@@ -174,22 +174,32 @@ export interface TreeRows {
 /**
  * The path that sampled tokens confirm, from the root on: `sampled(node)` is the token sampled
  * behind a node, null where none may be read. The walk goes on with the child that has this token,
- * among the first `nodes` nodes. Every node of the path emits its sampled token, so the output is
- * that of a run without drafts, whatever the tree.
+ * among the first `nodes` nodes: the first of several nodes that stand for the same tokens, whose
+ * children are those of all of them. Every node of the path emits its sampled token, so the output
+ * is that of a run without drafts, whatever the tree.
  */
 export function confirmedPath(
-  { tokens, parents }: TokenTree,
+  { tokens, parents, depths }: TokenTree,
   nodes: number,
   sampled: (node: number) => number | null,
 ): number[] {
   const path = [0];
-  let node = 0;
+  // Whether a node stands for the tokens of the path up to its depth.
+  const isOn = new Uint8Array(nodes);
+  isOn[0] = 1;
+  let end = Number.POSITIVE_INFINITY;
   for (let child = 1; child < nodes; child++) {
     // Children come behind their parent, so one pass finds the whole path.
-    if (parents[child] !== node || tokens[child] !== sampled(node)) continue;
-    if (sampled(child) === null) break;
-    path.push(child);
-    node = child;
+    const [parent = 0, depth = 1] = [parents[child], depths[child]];
+    if (isOn[parent] === 0 || depth >= end) continue;
+    const before = path[depth - 1] ?? parent;
+    if (tokens[child] !== sampled(before)) continue;
+    if (depth < path.length) isOn[child] = 1;
+    else if (sampled(child) === null) end = depth;
+    else {
+      isOn[child] = 1;
+      path.push(child);
+    }
   }
   return path;
 }

@@ -410,8 +410,8 @@ async function foresee(
  * share this process.
  */
 function letNetworksForesee(): () => void {
-  const { draft: rowDraft, chains: rowChains, ahead: rowAhead } = RowDrafter.prototype;
-  const { draft: kvDraft, chains: kvChains } = KvDrafter.prototype;
+  const { draft: rowDraft, late: rowLate, ahead: rowAhead } = RowDrafter.prototype;
+  const { draft: kvDraft, late: kvLate } = KvDrafter.prototype;
   // In a third of the steps the next one begins before the host knows what was drafted.
   const isLate = ([seed]: readonly Pick<DraftSeed, "position">[]) =>
     (seed?.position ?? 0) % 3 === 0;
@@ -421,21 +421,21 @@ function letNetworksForesee(): () => void {
   KvDrafter.prototype.draft = function draft(seeds) {
     return foresee(kvDraft.call(this, seeds), seeds);
   };
-  RowDrafter.prototype.chains = function chains(seeds) {
-    return isLate(seeds) ? rowChains.call(this, seeds) : null;
+  RowDrafter.prototype.late = function late(seeds) {
+    return isLate(seeds) ? rowLate.call(this, seeds) : null;
   };
   RowDrafter.prototype.ahead = function ahead(seeds) {
     return isLate(seeds) ? rowAhead.call(this, seeds) : null;
   };
-  KvDrafter.prototype.chains = function chains(seeds) {
-    return isLate(seeds) ? kvChains.call(this, seeds) : null;
+  KvDrafter.prototype.late = function late(seeds) {
+    return isLate(seeds) ? kvLate.call(this, seeds) : null;
   };
   return () => {
     RowDrafter.prototype.draft = rowDraft;
-    RowDrafter.prototype.chains = rowChains;
+    RowDrafter.prototype.late = rowLate;
     RowDrafter.prototype.ahead = rowAhead;
     KvDrafter.prototype.draft = kvDraft;
-    KvDrafter.prototype.chains = kvChains;
+    KvDrafter.prototype.late = kvLate;
     outputsSeen.length = 0;
   };
 }

@@ -13,7 +13,7 @@ const record = (op: string): Record => {
 };
 const table: OpTable<Call[]> = {
   takeTokens: record("takeTokens"),
-  acceptChains: record("acceptChains"),
+  acceptTrees: record("acceptTrees"),
   spreadRows: record("spreadRows"),
   embed: record("embed"),
   norm: record("norm"),
@@ -36,6 +36,7 @@ const table: OpTable<Call[]> = {
   logprobs: record("logprobs"),
   raceCandidates: record("raceCandidates"),
   selectBeams: record("selectBeams"),
+  traceBeams: record("traceBeams"),
 };
 const Ops = opsClass(table);
 const x = new ReferenceDevice().allocate("f32", [1, 1]);

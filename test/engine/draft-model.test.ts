@@ -84,15 +84,15 @@ describe("[SP13] the model itself, as its draft model", () => {
   );
 
   test("[SP29] the host waits for drafts only where it edits logits behind them", async () => {
-    const { chains } = KvDrafter.prototype;
+    const { late: original } = KvDrafter.prototype;
     let late = 0;
-    KvDrafter.prototype.chains = function counted(seeds) {
-      const found = chains.call(this, seeds);
+    KvDrafter.prototype.late = function counted(seeds) {
+      const found = original.call(this, seeds);
       if (found !== null) late++;
       return found;
     };
     onTestFinished(() => {
-      KvDrafter.prototype.chains = chains;
+      KvDrafter.prototype.late = original;
     });
     await using llm = await load("llama");
     const [first, ...others] = promptsOf("llama");

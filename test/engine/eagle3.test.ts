@@ -51,7 +51,7 @@ type Drafts = Map<string, Set<string>>;
 let drafts: Drafts = new Map();
 /** What is proposed instead, if anything. */
 let instead: ((tree: TokenTree, seed: DraftSeed) => TokenTree) | null = null;
-const { draft: original, chains: started } = KvDrafter.prototype;
+const { draft: original, late: started } = KvDrafter.prototype;
 
 /** Seeds whose drafts are the likeliest tokens, so that those of samples can be compared. */
 function likeliest(seeds: readonly DraftSeed[]): readonly DraftSeed[] {
@@ -80,11 +80,12 @@ beforeEach(() => {
   };
 });
 beforeEach(() => {
-  KvDrafter.prototype.chains = function chains(seeds) {
+  KvDrafter.prototype.late = function begin(seeds) {
     const late = instead === null ? started.call(this, likeliest(seeds)) : null;
     return (
       late && {
-        sourceOf: (seed, place) => late.sourceOf(seed, place),
+        nodesOf: (seed) => late.nodesOf(seed),
+        sourceOf: (seed, node) => late.sourceOf(seed, node),
         take: async () => {
           const found = await late.take();
           for (const [place, seed] of seeds.entries())
@@ -97,7 +98,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   KvDrafter.prototype.draft = original;
-  KvDrafter.prototype.chains = started;
+  KvDrafter.prototype.late = started;
 });
 
 /**

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { DraftSeed, LateChains } from "#speculative";
+import { chainOf, type DraftSeed, type LateTrees } from "#speculative";
 import { LateDrafts } from "../../src/engine/loop/late-drafts.ts";
 
 function seed(root: number, length: number): DraftSeed {
@@ -8,8 +8,12 @@ function seed(root: number, length: number): DraftSeed {
 }
 
 /** Chains of tokens that lie level by level from element 64 on. */
-function chainsOf(take: LateChains["take"]): LateChains {
-  return { sourceOf: (chain, place) => 64 + 8 * place + chain, take };
+function chainsOf(take: LateTrees["take"]): LateTrees {
+  return {
+    nodesOf: (chain) => chainOf(0, new Int32Array(seeds[chain]?.shape.length ?? 0)),
+    sourceOf: (chain, node) => 64 + 8 * (node - 1) + chain,
+    take,
+  };
 }
 
 const seeds = [seed(5, 3), seed(6, 1)];

@@ -136,7 +136,12 @@ describe("[SP1] the path that sampled tokens confirm", () => {
       const parents = Int32Array.from({ length: nodes }, (_, node) =>
         node === 0 ? -1 : below(node),
       );
-      const tokens = Int32Array.from({ length: nodes }, () => below(3));
+      const depths = new Int32Array(nodes);
+      for (let node = 1; node < nodes; node++) depths[node] = (depths[parents[node] ?? 0] ?? 0) + 1;
+      // Siblings have tokens of their own.
+      const tokens = Int32Array.from({ length: nodes }, (_, node) =>
+        parents.slice(0, node).filter((parent) => parent === parents[node]).length,
+      );
       const sampled = Array.from({ length: nodes }, () => (below(9) === 0 ? null : below(3)));
       const walk = [0];
       for (;;) {
@@ -147,9 +152,23 @@ describe("[SP1] the path that sampled tokens confirm", () => {
         if (child === undefined || sampled[child] === null) break;
         walk.push(child);
       }
-      expect(confirmedPath({ tokens, parents, depths: tokens }, nodes, sampling(sampled))).toEqual(
-        walk,
-      );
+      expect(confirmedPath({ tokens, parents, depths }, nodes, sampling(sampled))).toEqual(walk);
     }
+  });
+
+  test("branches that begin alike are walked as one, along the first nodes", () => {
+    // 5 7 8, 5 7 9 and 5 6, each from the root on.
+    const tree = {
+      tokens: Int32Array.of(4, 5, 7, 8, 5, 7, 9, 5, 6),
+      parents: Int32Array.of(-1, 0, 1, 2, 0, 4, 5, 0, 7),
+      depths: Int32Array.of(0, 1, 2, 3, 1, 2, 3, 1, 2),
+    };
+    const walk = (tokens: readonly (number | null)[]) => confirmedPath(tree, 9, sampling(tokens));
+    expect(walk([5, 7, 9, 0, 1, 1, 3])).toEqual([0, 1, 2, 6]);
+    expect(walk([5, 6, 0, 0, 7, 1, 1, 1, 2])).toEqual([0, 1, 8]);
+    // What was sampled behind a later one of several nodes of one path does not count.
+    expect(walk([5, 1, 1, 1, 7, 9, 1])).toEqual([0, 1]);
+    expect(walk([5, 7, null, 0, 7, 9, 1])).toEqual([0, 1]);
+    expect(confirmedPath(tree, 6, sampling([5, 7, 9]))).toEqual([0, 1, 2]);
   });
 });

@@ -96,6 +96,11 @@ function* batchCases() {
     yield [`${format}, sinks`, usual, format, drafts, { window: 40, sinks: 4 }];
     const manySinks = { window: 60, sinks: 20 };
     yield [`${format}, many sinks`, usual, format, batches.decodes, manySinks];
+    // Rows of trees that begin at 20, 290 and 0, as sequences of their own.
+    const treeStarts = [20, 20, 20, 290, 0, 0];
+    const rows = [21, 25, 60, 300, 1, 17].map((context) => [context, 1]);
+    yield [`${format}, rows of trees`, usual, format, rows, { treeStarts }];
+    yield [`${format}, rows of trees, window`, usual, format, rows, { treeStarts, window: 45 }];
     yield [`${format}, softcap`, usual, format, batches.decodes, { softcap: 1.5 }];
   }
   yield ["200 sequences", usual, "bf16", many];

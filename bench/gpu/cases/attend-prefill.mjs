@@ -64,19 +64,35 @@ function treeOf(spans, random) {
   );
 }
 
+/** Of sequences that are rows of trees: each sees itself, some before it are hidden. [S, 2] words. */
+function rowsOf(spans, treeStarts, random) {
+  return spans.map(([context], row) => {
+    const bits = new Uint32Array(2);
+    const own = context - 1 - treeStarts[row];
+    for (let other = 0; other < Math.min(own, 64); other++) {
+      if (random.uniform() < 0.5) bits[Math.floor(other / 32)] |= 1 << (other % 32);
+    }
+    return Array.from(bits);
+  });
+}
+
 /** What an op takes besides: masks, caps and sinks. */
-function extrasOf(pair, columns, spans, { sinks, isTree, ...more }, random) {
+function extrasOf(pair, columns, spans, { sinks, isTree, treeStarts, ...more }, random) {
   const count = spans.reduce((sum, [, rows]) => sum + rows, 0);
   const sinkQuery =
     sinks === undefined ? null : pair.f32([count, columns], random.floats(count * columns));
-  const tree = isTree ? treeOf(spans, random) : null;
+  const tree = isTree ? treeOf(spans, random) : treeStarts ? rowsOf(spans, treeStarts, random) : null;
   const treeMask = tree && pair.u32(tree.flat(), [tree.length, tree[0].length]);
+  const starts = treeStarts && pair.i32(treeStarts);
   return {
     ofInput: (pick) => ({
       ...more,
       ...(sinkQuery === null ? {} : { sinks: { tokens: sinks, query: pick(sinkQuery) } }),
     }),
-    ofBatch: (pick) => (treeMask === null ? {} : { treeMask: pick(treeMask) }),
+    ofBatch: (pick) => ({
+      ...(treeMask !== null && { treeMask: pick(treeMask) }),
+      ...(starts !== undefined && { treeStarts: pick(starts) }),
+    }),
   };
 }
 

@@ -12,28 +12,52 @@ async function takeCase(pair, count) {
   return [await pair.compare(ids)];
 }
 
-async function acceptCase(pair, lengths) {
-  const random = new RandomNumbers(lengths.length);
-  const [ids, sampled, firstIds, firstSampled] = [[], [], [], []];
-  for (const length of lengths) {
+async function acceptCase(pair, sizes) {
+  const random = new RandomNumbers(sizes.length);
+  const columns = Math.max(1, ...sizes);
+  const [ids, sampled, firstIds, firstSampled, parents] = [[], [], [], [], []];
+  for (const size of sizes) {
     ids.push(9);
     firstIds.push(ids.length);
     firstSampled.push(sampled.length);
-    for (let place = 0; place < length; place++) ids.push(random.below(4) === 0 ? 1 : 2);
-    for (let place = 0; place <= length; place++) sampled.push(2);
+    for (let node = 1; node <= columns; node++) parents.push(random.below(node));
+    for (let node = 0; node < size; node++) ids.push(random.below(4) === 0 ? 1 : 2);
+    for (let node = 0; node <= size; node++) sampled.push(2);
   }
-  const count = lengths.length;
-  const roots = pair.i32(new Array(count).fill(-1));
-  const places = pair.i32(Array.from({ length: 2 * count }, (_, at) => at));
-  const given = [ids, sampled, firstIds, firstSampled, lengths].map((values) => pair.i32(values));
+  const count = sizes.length;
+  const [roots, nodes, depths] = [-1, 10, 7].map((first) =>
+    pair.i32(Array.from({ length: count }, (_, at) => first * at)),
+  );
+  const tree = pair.i32(parents, [count, columns]);
+  const given = [ids, sampled, firstIds, firstSampled, sizes].map((values) => pair.i32(values));
   pair.run((device, pick) => {
     const [tokens, drawn, idStarts, drawnStarts, drafted] = given.map(pick);
-    device.acceptChains({
+    device.acceptTrees({
       ...{ count, ids: tokens, sampled: drawn, firstIds: idStarts, firstSampled: drawnStarts },
-      ...{ drafted, roots: pick(roots), placeRows: 2, places: pick(places) },
+      ...{ drafted, columns, parents: pick(tree), roots: pick(roots) },
+      ...{ nodes: pick(nodes), depths: pick(depths) },
     });
   });
-  return [await pair.compare(roots), await pair.compare(places)];
+  return [await pair.compare(roots), await pair.compare(nodes), await pair.compare(depths)];
+}
+
+async function traceCase(pair, { count, width, length }) {
+  const random = new RandomNumbers(count * width);
+  const stride = Math.ceil((count * width) / 64) * 64;
+  const levels = new Int32Array(2 * length * stride);
+  for (let level = 0; level < length; level++) {
+    for (let beam = 0; beam < count * width; beam++) {
+      levels[2 * level * stride + beam] = random.below(1000);
+      const first = Math.floor(beam / width) * width;
+      levels[(2 * level + 1) * stride + beam] = level === 0 ? -1 : first + random.below(width);
+    }
+  }
+  const given = pair.i32(levels);
+  const out = pair.i32(new Array(count * width * length).fill(-7));
+  pair.run((device, pick) => {
+    device.traceBeams({ count, width, length, stride, levels: pick(given), out: pick(out) });
+  });
+  return [await pair.compare(out)];
 }
 
 async function spreadCase(pair, lengths, columns) {
@@ -95,9 +119,16 @@ export function* cases() {
   for (const count of [1, 5, 700]) {
     yield { op: "takeTokens", name: `${count}`, run: (pair) => takeCase(pair, count) };
   }
-  for (const lengths of [[0], [4, 0, 1, 7, 3], Array.from({ length: 700 }, (_, at) => at % 9)]) {
-    const name = `${lengths.length} chains`;
-    yield { op: "acceptChains", name, run: (pair) => acceptCase(pair, lengths) };
+  for (const sizes of [[0], [63, 0, 5, 40, 33], Array.from({ length: 700 }, (_, at) => at % 50)]) {
+    const name = `${sizes.length} trees`;
+    yield { op: "acceptTrees", name, run: (pair) => acceptCase(pair, sizes) };
+  }
+  for (const [count, width, length] of [
+    [1, 4, 4],
+    [100, 16, 8],
+  ]) {
+    const name = `${count} sequences of ${width} beams`;
+    yield { op: "traceBeams", name, run: (pair) => traceCase(pair, { count, width, length }) };
   }
   const tables = [
     [[1], 1],

@@ -1,6 +1,6 @@
 import { type OpsClass, opsClass } from "../op-table.ts";
 import type { CpuContext } from "./context.ts";
-import { acceptChains } from "./ops/accept-chains.ts";
+import { acceptTrees } from "./ops/accept-trees.ts";
 import { activate } from "./ops/activate.ts";
 import { add } from "./ops/add.ts";
 import { adjustLogits } from "./ops/adjust-logits.ts";
@@ -24,11 +24,12 @@ import { selectBeams } from "./ops/select-beams.ts";
 import { softcap } from "./ops/softcap.ts";
 import { spreadRows } from "./ops/spread-rows.ts";
 import { takeTokens } from "./ops/take-tokens.ts";
+import { traceBeams } from "./ops/trace-beams.ts";
 
 /** The ops, one file each: ops/<op>.ts checks shapes, native/cpu/<op>.cpp computes. */
 export const CpuOps: OpsClass<CpuContext> = opsClass({
   takeTokens,
-  acceptChains,
+  acceptTrees,
   spreadRows,
   embed,
   norm,
@@ -51,4 +52,5 @@ export const CpuOps: OpsClass<CpuContext> = opsClass({
   logprobs,
   raceCandidates,
   selectBeams,
+  traceBeams,
 });

@@ -3,7 +3,7 @@
  * the op's name. A kernel takes one pointer to its params struct (params.ts) and returns nothing.
  */
 export const KERNEL_NAMES = [
-  "accept_chains",
+  "accept_trees",
   "activate",
   "add",
   "adjust_logits",
@@ -26,6 +26,7 @@ export const KERNEL_NAMES = [
   "softcap",
   "spread_rows",
   "take_tokens",
+  "trace_beams",
 ] as const;
 
 export type KernelName = (typeof KERNEL_NAMES)[number];

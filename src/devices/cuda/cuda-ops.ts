@@ -1,6 +1,6 @@
 import { kvPoolOf } from "#devices/cuda/memory";
 import {
-  acceptChains,
+  acceptTrees,
   activate,
   add,
   adjustLogits,
@@ -25,6 +25,7 @@ import {
   softcap,
   spreadRows,
   takeTokens,
+  traceBeams,
 } from "#devices/cuda/ops";
 import type { KvPool } from "../device-data.ts";
 import { type OpsClass, opsClass } from "../op-table.ts";
@@ -32,7 +33,7 @@ import { type OpsClass, opsClass } from "../op-table.ts";
 /** The ops, one file each: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
 export const CudaOps: OpsClass<CudaContext> = opsClass({
   takeTokens,
-  acceptChains,
+  acceptTrees,
   spreadRows,
   embed,
   norm,
@@ -55,6 +56,7 @@ export const CudaOps: OpsClass<CudaContext> = opsClass({
   logprobs,
   raceCandidates,
   selectBeams,
+  traceBeams,
 });
 
 /** The place of the blocks that an op reads or writes. */

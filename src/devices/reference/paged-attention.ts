@@ -73,7 +73,10 @@ function seenPlaces(attention: Attention, span: Span, row: number): number[] {
   const own = firstNew + row - span.start;
   const { treeStarts } = attention.batch;
   const treeStart = treeStarts === undefined ? firstNew : at(i32(treeStarts), span.sequence);
-  assert(treeStart <= firstNew, `Cannot attend: the tree of sequence ${span.sequence} begins later`);
+  assert(
+    treeStart <= firstNew,
+    `Cannot attend: the tree of sequence ${span.sequence} begins later`,
+  );
   const newPlaces: number[] = [];
   for (let place = treeStart; place <= own; place++) {
     if (!isHidden(attention, row, place - treeStart)) newPlaces.push(place);

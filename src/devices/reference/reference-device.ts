@@ -20,7 +20,7 @@ import type {
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
-import { acceptChains } from "./accept-chains.ts";
+import { acceptTrees } from "./accept-trees.ts";
 import { activate } from "./activate.ts";
 import { add } from "./add.ts";
 import { adjustLogits } from "./adjust-logits.ts";
@@ -54,6 +54,7 @@ import { selectBeams } from "./select-beams.ts";
 import { softcap } from "./softcap.ts";
 import { spreadRows } from "./spread-rows.ts";
 import { takeTokens } from "./take-tokens.ts";
+import { traceBeams } from "./trace-beams.ts";
 
 /**
  * The definition of every op, in plain TypeScript: slow and exact. Runs ops at once, on the calling
@@ -68,7 +69,7 @@ export class ReferenceDevice implements Device {
   readonly runsLater = false;
 
   readonly takeTokens = takeTokens;
-  readonly acceptChains = acceptChains;
+  readonly acceptTrees = acceptTrees;
   readonly spreadRows = spreadRows;
   readonly embed = embed;
   readonly norm = norm;
@@ -91,6 +92,7 @@ export class ReferenceDevice implements Device {
   readonly logprobs = logprobs;
   readonly raceCandidates = raceCandidates;
   readonly selectBeams = selectBeams;
+  readonly traceBeams = traceBeams;
 
   allocate(dtype: DType, shape: Shape): DeviceTensor {
     return orOutOfMemory(`a tensor ${formatShape(shape)}`, () => HostTensor.allocate(dtype, shape));

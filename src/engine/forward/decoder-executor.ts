@@ -186,7 +186,7 @@ class StartedRows implements StartedCommand {
 }
 
 function inputOf(command: StepCommand): StepInput {
-  const { tokenSources, treeMask, logitRows, prompts } = command;
+  const { tokenSources, treeMask, treeStarts, logitRows, prompts } = command;
   // Rows of prompts may be any.
   const wanted = prompts.length === 0 ? logitRows : null;
   return {
@@ -203,6 +203,7 @@ function inputOf(command: StepCommand): StepInput {
     ...(wanted !== null && { wantedRows: Int32Array.from(new Set(wanted)) }),
     ...(tokenSources !== null && { tokenSources }),
     ...(treeMask !== null && { treeMask }),
+    ...(treeStarts !== null && { treeStarts }),
   };
 }
 

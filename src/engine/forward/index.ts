@@ -12,11 +12,11 @@
  *
  * @module
  */
-export { ChainAcceptance, type ChainAcceptanceParts } from "./chain-acceptance.ts";
 export { DecoderExecutor, type DecoderExecutorParts } from "./decoder-executor.ts";
 export { EncoderEngine } from "./encoder-engine.ts";
 export { KvDrafter, type KvDrafterParts, type ScratchSize, scratchBlocks } from "./kv-drafter.ts";
 export { LateTokens, type LateTokensParts } from "./late-tokens.ts";
 export { RowDrafter, type RowDrafterParts } from "./row-drafter.ts";
 export { TokenMover, type TokenMoverLimits } from "./token-mover.ts";
+export { TreeAcceptance, type TreeAcceptanceParts } from "./tree-acceptance.ts";
 export { runWorstSteps } from "./worst-step.ts";

@@ -3,19 +3,15 @@ import type { Device, DeviceTensor, KvPool } from "#devices";
 import { TREE_NODES_MAX } from "#engine/loop";
 import {
   type BranchDraw,
+  branchNodes,
   type DraftContext,
   type KvDraftNetwork,
   type StartedChains,
+  type StartedTrees,
   type StepInput,
   seesAll,
 } from "#models";
-import {
-  type Drafter,
-  type DraftSeed,
-  type LateChains,
-  type TokenTree,
-  treeOf,
-} from "#speculative";
+import { type Drafter, type DraftSeed, type LateTrees, type TokenTree, treeOf } from "#speculative";
 import type { LateTokens } from "./late-tokens.ts";
 
 /** A network with keys and values of its own, and where these are. */
@@ -72,10 +68,9 @@ export class KvDrafter implements Drafter {
     });
   }
 
-  chains(seeds: readonly DraftSeed[]): LateChains | null {
+  late(seeds: readonly DraftSeed[]): LateTrees | null {
     const { late = null } = this.#parts;
-    if (late === null || seeds.some(({ shape }) => shape.width > 1)) return null;
-    return late.put(this.#start(seeds));
+    return late?.put(treesOf(seeds, this.#start(seeds))) ?? null;
   }
 
   /** Enqueues the chains of all seeds. */
@@ -130,6 +125,37 @@ export class KvDrafter implements Drafter {
     }
     return { row, root, position, length, rank, draw: drawOf(seed), table };
   }
+}
+
+/** The chains of each seed beside each other, as one tree. */
+function treesOf(seeds: readonly DraftSeed[], chains: StartedChains): StartedTrees {
+  const firsts: number[] = [];
+  let all = 0;
+  for (const { shape } of seeds) {
+    firsts.push(all);
+    all += shape.width;
+  }
+  const nodes = seeds.map(({ shape }) => branchNodes(shape, TREE_NODES_MAX));
+  const lengthOf = (tree: number): number => seeds[tree]?.shape.length ?? 1;
+  return {
+    ...{ tokens: chains.tokens, count: chains.count, nodes },
+    placeOf: (tree, node) => {
+      const length = lengthOf(tree);
+      const chain = (firsts[tree] ?? 0) + Math.floor((node - 1) / length);
+      return chains.placeOf(chain, (node - 1) % length);
+    },
+    take: async () => {
+      const found = await chains.take();
+      return nodes.map(({ depths }, tree) => {
+        const [first, tokens] = [firsts[tree] ?? 0, new Int32Array(depths.length - 1)];
+        const length = lengthOf(tree);
+        for (let at = 0; at < tokens.length; at++) {
+          tokens[at] = found[first + Math.floor(at / length)]?.[at % length] ?? 0;
+        }
+        return tokens;
+      });
+    },
+  };
 }
 
 /**

@@ -1,15 +1,15 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor } from "#devices";
-import type { StartedChains } from "#models";
+import type { StartedTrees } from "#models";
 import type { Sampler } from "#sampling";
-import type { LateChains } from "#speculative";
+import type { LateTrees } from "#speculative";
 
 /** Where drafted tokens are put, for the next step to read. */
 export interface LateTokensParts {
   readonly device: Device;
   /** Its tokens have room for D elements of drafts. */
   readonly sampler: Pick<Sampler, "tokens" | "draftsFrom">;
-  /** D: most elements that are put there (`StartedChains.count`). */
+  /** D: most elements that are put there (`StartedTrees.count`). */
   readonly elementsMax: number;
 }
 
@@ -33,17 +33,22 @@ export class LateTokens {
     );
   }
 
-  /** Enqueues the copy of the tokens of chains, one for each seed. */
-  put(chains: StartedChains): LateChains {
+  /** Enqueues the copy of the tokens of trees, one for each seed. */
+  put(trees: StartedTrees): LateTrees {
     const { device, sampler, elementsMax } = this.#parts;
     const { tokens, draftsFrom: first } = sampler;
-    const { count } = chains;
+    const { count, nodes } = trees;
     assert(count <= elementsMax, `Cannot put ${count} drafted tokens: room for ${elementsMax}`);
     const ids = device.rows(tokens, first, first + count);
-    device.takeTokens({ count, ids, sampled: chains.tokens, sources: this.#all });
+    device.takeTokens({ count, ids, sampled: trees.tokens, sources: this.#all });
     return {
-      sourceOf: (chain, place) => first + chains.placeOf(chain, place),
-      take: () => chains.take(),
+      nodesOf: (tree) => {
+        const own = nodes[tree];
+        assert(own !== undefined, "Cannot read the nodes of no tree");
+        return own;
+      },
+      sourceOf: (tree, node) => first + trees.placeOf(tree, node),
+      take: () => trees.take(),
     };
   }
 }

@@ -5,22 +5,22 @@ import {
   type AheadSeed,
   type Drafter,
   type DraftSeed,
-  type LateChains,
+  type LateTrees,
   type TokenTree,
   treeOf,
 } from "#speculative";
-import type { ChainAcceptance } from "./chain-acceptance.ts";
 import { drawOf } from "./kv-drafter.ts";
 import type { LateTokens } from "./late-tokens.ts";
+import type { TreeAcceptance } from "./tree-acceptance.ts";
 
 /** What drafts from hidden states of the newest step. */
 export interface RowDrafterParts {
   readonly decoder: Pick<Decoder, "hidden" | "hiddenAt">;
-  readonly network: Pick<DraftNetwork, "branches" | "chains">;
+  readonly network: Pick<DraftNetwork, "branches" | "trees">;
   /** Where drafted tokens are put for the next step. Default: null, nowhere. */
   readonly late?: LateTokens | null;
-  /** Accepts chains before the host does. Default: null, the host does. */
-  readonly acceptance?: ChainAcceptance | null;
+  /** Accepts trees before the host does. Default: null, the host does. */
+  readonly acceptance?: TreeAcceptance | null;
 }
 
 /**
@@ -40,19 +40,17 @@ export class RowDrafter implements Drafter {
     return seeds.map(({ root }, place) => treeOf(root, found[place] ?? [], TREE_NODES_MAX));
   }
 
-  chains(seeds: readonly DraftSeed[]): LateChains | null {
-    const { network, late = null } = this.#parts;
-    const { chains } = network;
-    if (late === null || chains === undefined) return null;
-    if (seeds.some(({ shape }) => shape.width > 1)) return null;
-    return late.put(chains.call(network, ...this.#inputOf(seeds)));
+  late(seeds: readonly DraftSeed[]): LateTrees | null {
+    const { network, late = null, acceptance = null } = this.#parts;
+    // Where nothing begins ahead, fewer nodes count for more: the host puts what begins alike on
+    // one path.
+    if (acceptance === null && seeds.some(({ shape }) => shape.width > 1)) return null;
+    return late?.put(network.trees(...this.#inputOf(seeds))) ?? null;
   }
 
-  ahead(seeds: readonly AheadSeed[]): LateChains | null {
+  ahead(seeds: readonly AheadSeed[]): LateTrees | null {
     const { decoder, network, late = null, acceptance = null } = this.#parts;
-    const { chains } = network;
-    if (late === null || acceptance === null || chains === undefined) return null;
-    if (seeds.some(({ shape }) => shape.width > 1)) return null;
+    if (late === null || acceptance === null) return null;
     const { rows, ...roots } = acceptance.accept(seeds);
     const hidden = decoder.hiddenAt(rows, seeds.length);
     // Positions are those of the device.
@@ -60,7 +58,7 @@ export class RowDrafter implements Drafter {
       ...shape,
       draw: sampling === null ? null : { ...sampling, position: 0 },
     }));
-    return late.put(chains.call(network, hidden, roots, wishes));
+    return late.put(network.trees(hidden, roots, wishes));
   }
 
   #inputOf(seeds: readonly DraftSeed[]): Parameters<DraftNetwork["branches"]> {

@@ -1,18 +1,21 @@
 /** Drafts that the device begins behind a step before the host has read what it sampled. */
-import { type AheadSeed, type Drafter, isChain, type LateChains } from "#speculative";
+import type { AheadSeed, Drafter, LateTrees } from "#speculative";
 import { samplingOf, type WantedDraft } from "./draft-seeds.ts";
+import { TREE_NODES_MAX } from "./sequence-drafter.ts";
 import { isSampling, type StepItem } from "./step-item.ts";
 
+/** Of a sequence without a draft. */
+const NO_PARENTS = Int32Array.of(-1);
+
 /**
- * Enqueues the drafts that a step's items want, where the device can tell alone what is accepted
- * and the host has no part in what is sampled behind it: all are chains, of rows without edits.
- * Null: they are made when the host has read the step.
+ * Enqueues the drafts that a step's items want, where the host has no part in what is sampled
+ * behind them: no row has edits. Null: they are made when the host has read the step.
  */
 export function startAhead(
   drafter: Drafter,
   items: readonly StepItem[],
   wanted: readonly WantedDraft[],
-): LateChains | null {
+): LateTrees | null {
   if (drafter.ahead === undefined || wanted.length === 0) return null;
   const seeds: AheadSeed[] = [];
   const rows = firstRows(items);
@@ -22,17 +25,20 @@ export function startAhead(
     const { start, count, drafted } = item.planned;
     const position = start + count - 1;
     const sampling = samplingOf(item.task);
-    seeds.push({ row: item.lastRow, sampled, drafted, position, shape, sampling });
+    const parents = drafted === 0 ? NO_PARENTS : item.task.draft?.parents;
+    if (parents === undefined) return null;
+    seeds.push({ row: item.lastRow, sampled, drafted, parents, position, shape, sampling });
   }
   return drafter.ahead(seeds);
 }
 
 /** Those of some seeds, by their places among all. */
-export function chosenChains(chains: LateChains, places: readonly number[]): LateChains {
+export function chosenTrees(trees: LateTrees, places: readonly number[]): LateTrees {
   return {
-    sourceOf: (seed, place) => chains.sourceOf(places[seed] ?? 0, place),
+    nodesOf: (seed) => trees.nodesOf(places[seed] ?? 0),
+    sourceOf: (seed, node) => trees.sourceOf(places[seed] ?? 0, node),
     take: async () => {
-      const all = await chains.take();
+      const all = await trees.take();
       return places.map((place) => all[place] ?? new Int32Array(0));
     },
   };
@@ -49,7 +55,6 @@ function firstRows(items: readonly StepItem[]): readonly (number | undefined)[] 
   });
 }
 
-function isPlain({ planned: { drafted }, task: { draft, sampling } }: StepItem): boolean {
-  if (sampling?.edits !== false) return false;
-  return drafted === 0 || (draft !== null && isChain(draft, 1 + drafted));
+function isPlain({ planned: { drafted }, task: { sampling } }: StepItem): boolean {
+  return sampling?.edits === false && drafted < TREE_NODES_MAX;
 }

@@ -28,7 +28,7 @@ export interface CommandLimits {
   /** Most tokens of one sequence under a tree mask; 0: drafts are chains. */
   readonly treeTokensMax: number;
   /**
-   * A step of decoding sequences and chains alone may give each row to a sequence of its own, as
+   * A step of decoding sequences and drafts alone may give each row to a sequence of its own, as
    * long as its rows then read no more tokens of the cache again than this: such steps are replayed
    * as CUDA graphs. Default: 0, rows of a sequence stay together.
    */
@@ -56,6 +56,7 @@ export class CommandBuilder {
   /** [T, W]. */
   readonly #treeMask: Uint32Array;
   readonly #treeWords: number;
+  readonly #treeStarts: Int32Array;
 
   constructor(limits: CommandLimits) {
     const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = limits;
@@ -65,6 +66,7 @@ export class CommandBuilder {
     this.#positions = new Int32Array(stepTokensMax);
     this.#queryStarts = new Int32Array(sequencesMax + 1);
     this.#contextLengths = new Int32Array(sequencesMax);
+    this.#treeStarts = new Int32Array(sequencesMax);
     this.#treeWords = Math.ceil(limits.treeTokensMax / 32);
     this.#treeMask = new Uint32Array(stepTokensMax * this.#treeWords);
     this.#tables = Array.from({ length: limits.groups }, () => ({
@@ -97,6 +99,7 @@ export class CommandBuilder {
         const at = { row, start: start + place, count: query, first: tokens + place };
         this.#queryStarts[row] = at.first;
         this.#contextLengths[row] = at.start + query;
+        this.#treeStarts[row] = start;
         for (const [group, tables] of this.#tables.entries()) {
           this.#fillTable(tables, sequence.blockTable.parts[group] ?? sequence.blockTable, at);
         }
@@ -119,6 +122,7 @@ export class CommandBuilder {
       tokenSources: awaits ? this.#tokenSources : null,
       positions: this.#positions,
       treeMask: branches ? this.#treeMask : null,
+      treeStarts: branches && apart ? this.#treeStarts : null,
       queryStarts: this.#queryStarts,
       contextLengths: this.#contextLengths,
       tables: this.#tables,
@@ -131,14 +135,14 @@ export class CommandBuilder {
     };
   }
 
-  /** Whether each row is given to a sequence of its own: a step with chains is a replay then. */
+  /** Whether each row is given to a sequence of its own: a step with drafts is a replay then. */
   #standApart(items: readonly StepItem[]): boolean {
     const { rereadTokensMax = 0, sequencesMax } = this.#limits;
     if (rereadTokensMax === 0 || !items.some(({ planned }) => planned.drafted > 0)) return false;
     let [rows, reread] = [0, 0];
     for (const item of items) {
       const { start, drafted } = item.planned;
-      if (!samplesAllRows(item) || isBranching(item)) return false;
+      if (!samplesAllRows(item)) return false;
       rows += 1 + drafted;
       reread += drafted * start;
     }

@@ -13,12 +13,12 @@ import {
   confirmedPath,
   type Drafter,
   type DraftSeed,
-  type LateChains,
+  type LateTrees,
   pathTo,
   type TokenTree,
 } from "#speculative";
 import { AcceptedTokens } from "./accepted-tokens.ts";
-import { chosenChains, startAhead } from "./ahead-drafts.ts";
+import { chosenTrees, startAhead } from "./ahead-drafts.ts";
 import type { CommandBuilder } from "./command-builder.ts";
 import { seedOf, type WantedDraft, wantedDrafts } from "./draft-seeds.ts";
 import { LateDrafts } from "./late-drafts.ts";
@@ -103,7 +103,8 @@ export class CommandRunner implements ModelRunner {
           return resultsOf(item, path, { sampled, first, failures });
         });
         if (drafter === null || paths === null) return results;
-        const before = () => this.#moveAccepted();
+        // What began ahead reads nothing that moves.
+        const before = async () => (ahead === null ? await this.#moveAccepted() : undefined);
         const drafts = (seeds: readonly Seeded[]) =>
           ahead === null ? this.#draft(drafter, seeds) : this.#begunAhead(ahead, seeds);
         return await withDrafts({ drafts, wanted, items, results, paths, before });
@@ -121,15 +122,15 @@ export class CommandRunner implements ModelRunner {
   ): Promise<readonly (TokenTree | null)[]> {
     const seeds = seeded.map(({ seed }) => seed);
     const isEdited = seeded.some(({ item }) => item.task.sampling?.edits !== false);
-    const chains = isEdited ? null : (drafter.chains?.(seeds) ?? null);
-    return chains === null ? await drafter.draft(seeds) : this.#late.add(seeds, chains);
+    const late = isEdited ? null : (drafter.late?.(seeds) ?? null);
+    return late === null ? await drafter.draft(seeds) : this.#late.add(seeds, late);
   }
 
   /** Drafts that the device makes since before the seeds were known. */
-  async #begunAhead(ahead: LateChains, seeded: readonly Seeded[]): Promise<readonly TokenTree[]> {
+  async #begunAhead(ahead: LateTrees, seeded: readonly Seeded[]): Promise<readonly TokenTree[]> {
     const seeds = seeded.map(({ seed }) => seed);
     const places = seeded.map(({ wish }) => wish);
-    return this.#late.add(seeds, chosenChains(ahead, places));
+    return this.#late.add(seeds, chosenTrees(ahead, places));
   }
 
   /** Moves what the next command would: a drafter reads accepted tokens in their places. */

@@ -51,8 +51,8 @@ export class Drafting {
   readonly #foresight = new ForesightPolicy();
   /** Whether drafts are made for sequences under a grammar. */
   #foresees = true;
-  /** Whether the newest step's drafts are computed while the next one is measured. */
-  #behind = false;
+  /** What of the newest step's drafts is computed while the next one is measured; null: nothing. */
+  #behind: NetworkShape | null = null;
   /** Sequences under a grammar that grew since the last step was measured. */
   #constrained = 0;
   readonly #kinds = new Map<string, KindAcceptance>();
@@ -87,8 +87,8 @@ export class Drafting {
     const isConstrained = this.#constrained > 0;
     const foresaw = isConstrained && this.#foresees;
     this.#constrained = 0;
-    const isBehind = this.#behind;
-    this.#behind = "results" in outcome && outcome.results.some(({ draft }) => draft?.late);
+    const behind = this.#behind;
+    this.#behind = "results" in outcome ? lateShape(outcome.results) : null;
     let sequences = 0;
     let decodes = true;
     for (const { count, samples } of plan.items) {
@@ -98,11 +98,10 @@ export class Drafting {
     this.#sequences = sequences;
     if (!decodes || sinceLastMs === null || "error" in outcome) return;
     let accepted = 0;
-    // What is computed behind a step is a chain.
-    let network: NetworkShape | null = isBehind ? "chain" : null;
+    let network = behind;
     for (const { drafted: verified = 0, tokenIds, draft } of outcome.results) {
       if (verified > 0) accepted += tokenIds.length - 1;
-      if (draft === undefined || this.#behind || network === "tree") continue;
+      if (draft === undefined || this.#behind !== null || network === "tree") continue;
       network = draft === null || isChain(draft) ? "chain" : "tree";
     }
     const { drafted } = plan;
@@ -273,4 +272,15 @@ export class Drafting {
       this.#perPosition[place] = (this.#perPosition[place] ?? 0) + 1;
     }
   }
+}
+
+/** The shape of those drafts whose tokens the device alone has; null: there are none. */
+function lateShape(results: readonly ItemResult[]): NetworkShape | null {
+  let shape: NetworkShape | null = null;
+  for (const { draft } of results) {
+    if (draft?.late === undefined) continue;
+    if (!isChain(draft)) return "tree";
+    shape = "chain";
+  }
+  return shape;
 }

@@ -1,4 +1,4 @@
-import { chainOf, type DraftSeed, type LateChains, type TokenTree } from "#speculative";
+import type { DraftSeed, LateTrees, TokenTree } from "#speculative";
 
 /** A draft whose tokens are not known yet. */
 type LateTree = TokenTree & Required<Pick<TokenTree, "late">>;
@@ -8,16 +8,19 @@ type LateTree = TokenTree & Required<Pick<TokenTree, "late">>;
  * and the host reads them with what that step samples. One step's at a time.
  */
 export class LateDrafts {
-  #newest: { readonly trees: readonly LateTree[]; readonly chains: LateChains } | null = null;
+  #newest: { readonly trees: readonly LateTree[]; readonly late: LateTrees } | null = null;
 
-  /** A chain for each seed. Those before were read. */
-  add(seeds: readonly DraftSeed[], chains: LateChains): readonly TokenTree[] {
-    const trees = seeds.map(({ root, shape: { length } }, seed): LateTree => {
-      const sources = Int32Array.from({ length }, (_, place) => chains.sourceOf(seed, place));
-      const { tokens, parents, depths } = chainOf(root, new Int32Array(length));
+  /** A tree for each seed. Those before were read. */
+  add(seeds: readonly DraftSeed[], late: LateTrees): readonly TokenTree[] {
+    const trees = seeds.map(({ root }, seed): LateTree => {
+      const { parents, depths } = late.nodesOf(seed);
+      const tokens = new Int32Array(parents.length);
+      tokens[0] = root;
+      const sources = new Int32Array(parents.length - 1);
+      for (let at = 0; at < sources.length; at++) sources[at] = late.sourceOf(seed, at + 1);
       return { tokens, parents, depths, late: { sources, known: false } };
     });
-    this.#newest = { trees, chains };
+    this.#newest = { trees, late };
     return trees;
   }
 
@@ -27,7 +30,7 @@ export class LateDrafts {
     if (newest === null) return;
     this.#newest = null;
     try {
-      const found = await newest.chains.take();
+      const found = await newest.late.take();
       newest.trees.forEach(({ tokens }, place) => {
         tokens.set(found[place] ?? [], 1);
       });

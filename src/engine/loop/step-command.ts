@@ -39,6 +39,11 @@ export interface StepCommand extends CacheMoves {
    * of its own sequence in this step from token t. Null: every sequence is a chain.
    */
   readonly treeMask: Uint32Array | null;
+  /**
+   * [S], where each row is a sequence of its own: the place in its sequence of the token that bit 0
+   * of the row hides. Null: rows of a tree are one sequence, bit 0 hides its first one.
+   */
+  readonly treeStarts: Int32Array | null;
   /** [S + 1]: sequence s owns tokens queryStarts[s] up to queryStarts[s + 1]. */
   readonly queryStarts: Int32Array;
   /** [S]: tokens of each sequence in the cache when the step is done. */

@@ -1,13 +1,13 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 import type { Clock } from "#base";
 import {
-  ChainAcceptance,
   DecoderExecutor,
   KvDrafter,
   LateTokens,
   RowDrafter,
   runWorstSteps,
   TokenMover,
+  TreeAcceptance,
 } from "#engine/forward";
 import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
 import {
@@ -19,12 +19,12 @@ import {
 import type { CacheMemory } from "#engine/tiers";
 import {
   cacheWindow,
-  chainElementsMax,
   checkStreaming,
   Decoder,
   type DecoderModel,
   type DecoderSpec,
   type DecoderWeights,
+  draftElementsMax,
   type KvDraftNetwork,
   layerWindow,
   loadDecoderWeights,
@@ -222,8 +222,8 @@ interface StepParts {
   readonly follower: KvDraftNetwork | null;
   /** Where the network's tokens wait for the next step; null: there is no network. */
   readonly late: LateTokens | null;
-  /** Accepts chains on the device; null: steps do not overlap, or there is no network. */
-  readonly acceptance: ChainAcceptance | null;
+  /** Accepts drafts on the device; null: steps do not overlap, or there is no network. */
+  readonly acceptance: TreeAcceptance | null;
 }
 
 interface LoadedParts extends DecoderParts {
@@ -265,7 +265,7 @@ async function makeSteps(
   const batches = { rowsMax: logitRowsMax, vocabularySize };
   const { network = null, follower: loaded = null } = drafter ?? {};
   const drafts = network === null && loaded === null ? null : limitsOf(loading);
-  const draftElements = drafts === null ? 0 : chainElementsMax(drafts);
+  const draftElements = drafts === null ? 0 : draftElementsMax(drafts);
   const sampler = new Sampler({ device, ...batches, draftElements });
   const follower =
     loaded?.open(
@@ -296,7 +296,7 @@ async function makeSteps(
   const late = drafts && new LateTokens({ device, sampler, elementsMax: draftElements });
   const acceptance =
     network !== null && overlapsSteps(loading)
-      ? new ChainAcceptance({ device, decoder, sampler, chainsMax: runningSequencesMax })
+      ? new TreeAcceptance({ device, decoder, sampler, treesMax: runningSequencesMax })
       : null;
   return { decoder, sampler, builder, writer, tokenMover, drafter, follower, late, acceptance };
 }

@@ -17,7 +17,7 @@ import {
   type KvDraftLimits,
   type KvDraftNetwork,
 } from "./kv-draft-network.ts";
-import type { StartedChains } from "./started-chains.ts";
+import type { StartedChains } from "./started-trees.ts";
 import { TokenChain } from "./token-chain.ts";
 
 export interface DraftModelParts {

@@ -1,6 +1,6 @@
 import type { DeviceTensor } from "#devices";
 import type { BranchDraw } from "./draft-draws.ts";
-import { levelStride, type StartedChains } from "./started-chains.ts";
+import { levelStride, type StartedTrees } from "./started-trees.ts";
 
 /** The largest draft of a network, which memory is allocated for. */
 export interface DraftNetworkLimits {
@@ -51,20 +51,20 @@ export interface DraftNetwork {
     wishes: readonly BranchWish[],
   ): Promise<readonly (readonly Int32Array[])[]>;
   /**
-   * Enqueues the first continuation of each sequence, of its wish's length. Absent: the host has a
-   * part in choosing tokens.
+   * Enqueues the same of each sequence as a tree whose nodes its wish's shape alone gives: the host
+   * need not know the tokens.
    */
-  chains?(
+  trees(
     hidden: DeviceTensor,
     roots: Int32Array | DeviceRoots,
     wishes: readonly BranchWish[],
-  ): StartedChains;
+  ): StartedTrees;
   /** Releases its own memory; that of the weights is the device's. */
   dispose(): void;
 }
 
-/** Most elements of `StartedChains.count`, of whatever network. */
-export function chainElementsMax(limits: DraftNetworkLimits): number {
+/** Most elements of drafted tokens (`count` of what is started), of whatever network. */
+export function draftElementsMax(limits: DraftNetworkLimits): number {
   const { sequencesMax, widthMax, lengthMax } = limits;
   return 2 * lengthMax * levelStride(sequencesMax * widthMax);
 }

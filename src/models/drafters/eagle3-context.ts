@@ -115,7 +115,8 @@ export class Eagle3Context {
   #stageStep(step: StepInput, size: StagedSize): StagedStep {
     const { device } = this.#parts;
     const { parents, contexts } = this.#buffers;
-    const { treeMask: _, samplesAll: __, wantedRows: ___, tables, ...plain } = step;
+    const { tables, ...rest } = step;
+    const { treeMask: _, treeStarts: __, samplesAll: ___, wantedRows: ____, ...plain } = rest;
     const found = this.#parents.of(step, size);
     device.write(parents, found.parents.subarray(0, size.tokens));
     device.write(contexts, found.contexts.subarray(0, size.sequences));

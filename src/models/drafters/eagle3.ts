@@ -14,7 +14,7 @@ import {
   type KvDraftNetwork,
   seesAll,
 } from "./kv-draft-network.ts";
-import type { StartedChains } from "./started-chains.ts";
+import type { StartedChains } from "./started-trees.ts";
 import { TokenChain } from "./token-chain.ts";
 
 /** Number of drafters so far: several may share a device, and their graphs need distinct keys. */

@@ -3,7 +3,7 @@ import type { StepInput } from "../step-input.ts";
 import type { Streaming } from "../streaming.ts";
 import type { BranchDraw } from "./draft-draws.ts";
 import type { DraftNetworkLimits } from "./draft-network.ts";
-import type { StartedChains } from "./started-chains.ts";
+import type { StartedChains } from "./started-trees.ts";
 
 /** How a drafter's keys and values of a token are kept: a pool of blocks beside the base's. */
 export interface KvShape {

@@ -1,4 +1,5 @@
 /** Which of the heads' choices make a Medusa tree. */
+import type { TreeNodes } from "./started-trees.ts";
 
 /** Choices of the heads along one path: the n-th is which choice of head n, 0 the likeliest. */
 export type Choices = readonly number[];
@@ -79,6 +80,37 @@ export function medusaPaths(heads: HeadAccuracies, bounds: TreeBounds): readonly
     offerAll(best);
   }
   return inOrder(taken);
+}
+
+/** The nodes of a tree of such paths, and which choice of its head each of them is. */
+export interface MedusaNodes extends TreeNodes {
+  /** [N]; -1 of the root. */
+  readonly choices: Int32Array;
+}
+
+/** What begins alike is one path; nodes come in the order of the paths. */
+export function medusaNodes(paths: readonly Choices[]): MedusaNodes {
+  const places = new Map<string, number>([["", 0]]);
+  const [parents, depths, choices] = [[-1], [0], [-1]];
+  for (const path of paths) {
+    let parent = 0;
+    path.forEach((choice, head) => {
+      const key = path.slice(0, head + 1).join(" ");
+      const node = places.get(key) ?? parents.length;
+      if (node === parents.length) {
+        places.set(key, node);
+        parents.push(parent);
+        depths.push(head + 1);
+        choices.push(choice);
+      }
+      parent = node;
+    });
+  }
+  return {
+    parents: Int32Array.from(parents),
+    depths: Int32Array.from(depths),
+    choices: Int32Array.from(choices),
+  };
 }
 
 /** `full`: only a node that continues the end of a path may come. */

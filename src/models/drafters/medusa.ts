@@ -4,12 +4,25 @@
  * Multiple Decoding Heads" (arXiv 2401.10774), and FasterDecoding/Medusa for the exact network.
  */
 import { assert, intAt } from "#base";
-import type { Activation, Device, DeviceTensor } from "#devices";
+import type { Activation, Device, DeviceTensor, LateRead } from "#devices";
 import { DraftDraws, racedTokens } from "./draft-draws.ts";
-import type { BranchShape, BranchWish, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
+import type {
+  BranchShape,
+  BranchWish,
+  DeviceRoots,
+  DraftNetwork,
+  DraftNetworkLimits,
+} from "./draft-network.ts";
 import { CHOICES_MAX, headsOf, type MedusaSpec } from "./medusa-spec.ts";
-import { type Choices, type HeadAccuracies, medusaPaths } from "./medusa-tree.ts";
+import {
+  type Choices,
+  type HeadAccuracies,
+  type MedusaNodes,
+  medusaNodes,
+  medusaPaths,
+} from "./medusa-tree.ts";
 import type { MedusaHead, MedusaWeights } from "./medusa-weights.ts";
+import type { StartedTrees } from "./started-trees.ts";
 
 export interface MedusaParts {
   readonly device: Device;
@@ -46,7 +59,7 @@ export class Medusa implements DraftNetwork {
   readonly #choices: number;
   readonly #buffers: Buffers;
   readonly #draws: DraftDraws;
-  readonly #paths = new Map<string, readonly Choices[]>();
+  readonly #trees = new Map<string, MedusaTree>();
   readonly #name = `medusa ${drafters++}`;
 
   /** Throws OUT_OF_MEMORY, and CHECKPOINT_INVALID for accuracies of heads that are not there. */
@@ -69,36 +82,98 @@ export class Medusa implements DraftNetwork {
     roots: Int32Array,
     wishes: readonly BranchWish[],
   ): Promise<readonly (readonly Int32Array[])[]> {
+    assert(roots.length === wishes.length, "Cannot draft behind roots without wishes");
+    const found = await this.#enqueue(hidden, wishes).take();
+    return wishes.map((shape, sequence) =>
+      this.#treeOf(shape).paths.map((path) =>
+        Int32Array.from(path, (choice, head) =>
+          intAt(found, this.#placeOf(sequence, head, choice)),
+        ),
+      ),
+    );
+  }
+
+  trees(
+    hidden: DeviceTensor,
+    roots: Int32Array | DeviceRoots,
+    wishes: readonly BranchWish[],
+  ): StartedTrees {
+    // Heads read no root, but races draw at positions behind it.
+    const positions = roots instanceof Int32Array ? undefined : roots.positions;
+    const read = this.#enqueue(hidden, wishes, positions);
+    const trees = wishes.map((shape) => this.#treeOf(shape).nodes);
+    const placeOf = (tree: number, node: number): number => {
+      const nodes = trees[tree];
+      assert(nodes !== undefined, "Cannot place a node of no tree");
+      return this.#placeOf(tree, intAt(nodes.depths, node) - 1, intAt(nodes.choices, node));
+    };
+    return {
+      ...{ tokens: this.#tokens, nodes: trees, placeOf },
+      count: this.#headsOf(wishes) * this.#stride() * this.#choices,
+      take: async () => {
+        const found = await read.take();
+        return trees.map(({ depths }, tree) =>
+          Int32Array.from({ length: depths.length - 1 }, (_, at) =>
+            intAt(found, placeOf(tree, at + 1)),
+          ),
+        );
+      },
+    };
+  }
+
+  /** Enqueues the heads of all wishes, and the read of their choices as the base's tokens. */
+  #enqueue(
+    hidden: DeviceTensor,
+    wishes: readonly BranchWish[],
+    positions?: DeviceTensor,
+  ): LateRead {
     const { device, limits, weights } = this.#parts;
-    const { context, rows, topTokens } = this.#buffers;
-    const count = roots.length;
+    const { context, rows } = this.#buffers;
+    const count = wishes.length;
     assert(
-      count > 0 && count <= limits.sequencesMax && wishes.length === count,
+      count > 0 && count <= limits.sequencesMax,
       `Cannot draft for ${count} sequences: at most ${limits.sequencesMax} fit`,
     );
     device.gatherRows({ count, out: context, x: hidden, indices: rows });
-    const heads = Math.min(weights.heads.length, Math.max(...wishes.map(({ length }) => length)));
+    const heads = this.#headsOf(wishes);
     const sequences = device.paddedBatch(count, limits.sequencesMax);
-    const draws = this.#draws.write(wishes.map(({ draw }) => draw));
+    const draws = this.#draws.write(
+      wishes.map(({ draw }) => draw),
+      positions,
+    );
     device.replay(`${this.#name} ${sequences} ${heads} ${draws}`, () => {
       for (const [place, head] of weights.heads.slice(0, heads).entries()) {
         this.#run(head, sequences);
         if (draws) this.#race(place, sequences);
         else this.#choose(place, sequences);
+        this.#map(place, sequences);
       }
     });
-    const stride = this.#stride();
-    const taken = device.readLater(device.rows(topTokens, 0, heads * stride)).take();
-    const found = await taken;
-    return wishes.map((shape, sequence) =>
-      this.#pathsOf(shape).map((path) =>
-        Int32Array.from(path, (choice, head) => {
-          const place = (head * stride + sequence) * this.#choices + choice;
-          const token = intAt(found, place);
-          return weights.tokenMap === null ? token : intAt(weights.tokenMap, token);
-        }),
-      ),
-    );
+    return device.readLater(device.rows(this.#tokens, 0, heads * this.#stride()));
+  }
+
+  /** A head's choices as the base's tokens. */
+  #map(place: number, count: number): void {
+    const { tokenMap, mapped } = this.#buffers;
+    if (mapped === null) return;
+    this.#parts.device.takeTokens({
+      ...{ count: count * this.#choices, sampled: tokenMap },
+      ...{ ids: this.#ofHead(mapped, place, count), sources: this.#choicesOf(place, count) },
+    });
+  }
+
+  /** [heads * padded S, choices] i32: the base's tokens. */
+  get #tokens(): DeviceTensor {
+    return this.#buffers.mapped ?? this.#buffers.topTokens;
+  }
+
+  #headsOf(wishes: readonly BranchWish[]): number {
+    const length = Math.max(...wishes.map((wish) => wish.length));
+    return Math.min(this.#parts.weights.heads.length, length);
+  }
+
+  #placeOf(sequence: number, head: number, choice: number): number {
+    return (head * this.#stride() + sequence) * this.#choices + choice;
   }
 
   /** Writes the head's logits. */
@@ -150,21 +225,27 @@ export class Medusa implements DraftNetwork {
 
   /** [count, choices] of a head. */
   #choicesOf(place: number, count: number): DeviceTensor {
-    const first = place * this.#stride();
-    return this.#parts.device.rows(this.#buffers.topTokens, first, first + count);
+    return this.#ofHead(this.#buffers.topTokens, place, count);
   }
 
-  /** The paths of a shape's tree, which all texts share. */
-  #pathsOf({ length, width }: BranchShape): readonly Choices[] {
+  /** Rows of a head. */
+  #ofHead(rows: DeviceTensor, place: number, count: number): DeviceTensor {
+    const first = place * this.#stride();
+    return this.#parts.device.rows(rows, first, first + count);
+  }
+
+  /** The tree of a shape, which all texts share. */
+  #treeOf({ length, width }: BranchShape): MedusaTree {
     const { nodesMax } = this.#parts;
     const key = `${length} ${width}`;
-    const known = this.#paths.get(key);
+    const known = this.#trees.get(key);
     if (known !== undefined) return known;
     const choices = Math.min(width, this.#choices);
     const bounds = { length, width: choices, nodesMax: Math.min(nodesMax, length * width) };
     const paths = medusaPaths(this.#heads, bounds);
-    this.#paths.set(key, paths);
-    return paths;
+    const tree = { paths, nodes: medusaNodes(paths) };
+    this.#trees.set(key, tree);
+    return tree;
   }
 
   #stride(): number {
@@ -172,7 +253,9 @@ export class Medusa implements DraftNetwork {
   }
 
   dispose(): void {
-    for (const memory of Object.values(this.#buffers)) this.#parts.device.release(memory);
+    for (const memory of Object.values(this.#buffers)) {
+      if (memory !== null) this.#parts.device.release(memory);
+    }
     this.#draws.dispose();
   }
 }
@@ -208,6 +291,13 @@ interface Buffers {
   readonly parents: DeviceTensor;
   /** The map of the weights; one zero without one. */
   readonly tokenMap: DeviceTensor;
+  /** As `topTokens`, of the base; null: these are. */
+  readonly mapped: DeviceTensor | null;
+}
+
+interface MedusaTree {
+  readonly paths: readonly Choices[];
+  readonly nodes: MedusaNodes;
 }
 
 function allocate({ device, weights, limits }: MedusaParts, choices: number): Buffers {
@@ -234,5 +324,6 @@ function allocate({ device, weights, limits }: MedusaParts, choices: number): Bu
     topLogprobs: f32(sequencesMax, choices),
     ...{ racedTokens: i32(sequencesMax, raced), racedLogprobs: f32(sequencesMax, raced) },
     ...{ parents: i32(sequencesMax, choices), tokenMap },
+    mapped: weights.tokenMap && i32(heads.length * strideOf(limits), choices),
   };
 }

@@ -32,14 +32,18 @@ export class ParentRows {
    * sequence are in the cache before the step. Both are 0 for padding up to `padded`.
    */
   of(step: StepInput, padded: Pick<StepInput, "tokens" | "sequences"> = step): StepParents {
-    const { tokens, sequences, queryStarts, positions } = step;
+    const { tokens, sequences, queryStarts, positions, contextLengths, treeStarts } = step;
     const parents = this.#parents;
     parents.fill(0, tokens, padded.tokens);
     this.#contexts.fill(0, sequences, padded.sequences);
     for (let s = 0; s < sequences; s++) {
       const [first = 0, end = 0] = queryStarts.subarray(s, s + 2);
       this.#contexts[s] = positions[first] ?? 0;
-      parents[first] = this.#limits.stepTokensMax + s;
+      // Behind the root of a tree whose rows are sequences of their own.
+      const nodes =
+        treeStarts === undefined ? 0 : (contextLengths[s] ?? 0) - 1 - (treeStarts[s] ?? 0);
+      parents[first] =
+        nodes > 0 ? this.#parentOf(step, first, first - nodes) : this.#limits.stepTokensMax + s;
       for (let row = first + 1; row < end; row++) parents[row] = this.#parentOf(step, row, first);
     }
     return { parents, contexts: this.#contexts };

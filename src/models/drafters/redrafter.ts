@@ -4,8 +4,8 @@
  * (arXiv 2403.09919), and apple/ml-recurrent-drafter for the exact network.
  */
 import { assert, intAt } from "#base";
-import type { Activation, Device, DeviceTensor, LateRead, WeightMatrix } from "#devices";
-import { type BranchDraw, DraftDraws, racedTokens } from "./draft-draws.ts";
+import { type DeviceTensor, type LateRead, TREE_NODES_MAX } from "#devices";
+import { type BranchDraw, DraftDraws } from "./draft-draws.ts";
 import type {
   BranchShape,
   BranchWish,
@@ -13,19 +13,12 @@ import type {
   DraftNetwork,
   DraftNetworkLimits,
 } from "./draft-network.ts";
-import type { ReDrafterSpec } from "./redrafter-spec.ts";
-import type { ReDrafterWeights } from "./redrafter-weights.ts";
-import { levelStride, type StartedChains } from "./started-chains.ts";
-
-export interface ReDrafterParts {
-  readonly device: Device;
-  readonly spec: ReDrafterSpec;
-  readonly weights: ReDrafterWeights;
-  /** [V, H]: the base's token embeddings, as the base stores them. */
-  readonly embeddings: WeightMatrix;
-  /** The width is at most the draft vocabulary. */
-  readonly limits: DraftNetworkLimits;
-}
+import {
+  allocateReDrafter,
+  type ReDrafterBuffers,
+  type ReDrafterParts,
+} from "./redrafter-buffers.ts";
+import { branchNodes, levelStride, type StartedTrees } from "./started-trees.ts";
 
 /** Number of drafters so far: several may share a device, and their graphs need distinct keys. */
 let drafters = 0;
@@ -48,7 +41,7 @@ let drafters = 0;
 export class ReDrafter implements DraftNetwork {
   readonly parameters: number;
   readonly #parts: ReDrafterParts;
-  readonly #buffers: Buffers;
+  readonly #buffers: ReDrafterBuffers;
   readonly #draws: DraftDraws;
   readonly #name = `redrafter ${drafters++}`;
 
@@ -60,7 +53,7 @@ export class ReDrafter implements DraftNetwork {
       `Cannot draft ${limits.widthMax} beams: the draft vocabulary has fewer tokens`,
     );
     this.#parts = parts;
-    this.#buffers = allocate(parts);
+    this.#buffers = allocateReDrafter(parts);
     this.#draws = new DraftDraws(parts.device, limits.sequencesMax);
     this.parameters = weights.parameters;
   }
@@ -81,47 +74,62 @@ export class ReDrafter implements DraftNetwork {
     wish: BeamWish,
   ): Promise<readonly (readonly Int32Array[])[]> {
     const { width, length } = wish;
-    const count = roots.length;
-    const { stride, read } = this.#start({ count, hidden, roots }, wish);
+    const read = this.#enqueue({ count: roots.length, hidden, roots }, wish);
     const found = await read.take();
     return Array.from({ length: roots.length }, (_, sequence) =>
-      Array.from({ length: width }, (_, beam) =>
-        beamOf(found, { last: sequence * width + beam, length, stride }),
-      ),
+      Array.from({ length: width }, (_, beam) => {
+        const first = (sequence * width + beam) * length;
+        return found.slice(first, first + length);
+      }),
     );
   }
 
-  /** One beam: the tokens of each level are those of the chains. */
-  chains(
+  /** All sequences are drafted for at the largest shape; each gets its first beams, cut. */
+  async branches(
+    hidden: DeviceTensor,
+    roots: Int32Array,
+    wishes: readonly BranchWish[],
+  ): Promise<readonly (readonly Int32Array[])[]> {
+    const beams = await this.draft(hidden, roots, largestOf(wishes));
+    return wishes.map((wish, place) => {
+      const own = (beams[place] ?? []).slice(0, wish.width);
+      return own.map((beam) => beam.subarray(0, wish.length));
+    });
+  }
+
+  /** The same beams beside each other, joined at the root alone. */
+  trees(
     hidden: DeviceTensor,
     roots: Int32Array | DeviceRoots,
     wishes: readonly BranchWish[],
-  ): StartedChains {
-    const length = Math.max(...wishes.map((wish) => wish.length));
-    const draws = wishes.map(({ draw }) => draw);
-    const start = { count: wishes.length, hidden, roots };
-    const { stride, read } = this.#start(start, { width: 1, length, draws });
+  ): StartedTrees {
+    const whole = largestOf(wishes);
+    const { width, length } = whole;
+    const count = wishes.length;
+    const read = this.#enqueue({ count, hidden, roots }, whole);
+    const nodes = wishes.map((wish) => branchNodes(wish, TREE_NODES_MAX));
+    const placeOf = (tree: number, node: number): number => {
+      const own = wishes[tree]?.length ?? 1;
+      const beam = tree * width + Math.floor((node - 1) / own);
+      return beam * length + ((node - 1) % own);
+    };
     return {
-      ...{ tokens: this.#buffers.levels, count: 2 * length * stride },
-      placeOf: (chain, level) => 2 * level * stride + chain,
+      ...{ tokens: this.#buffers.beams, count: count * width * length, nodes, placeOf },
       take: async () => {
         const found = await read.take();
-        return wishes.map((wish, chain) =>
-          Int32Array.from({ length: wish.length }, (_, level) =>
-            intAt(found, 2 * level * stride + chain),
+        return nodes.map(({ depths }, tree) =>
+          Int32Array.from({ length: depths.length - 1 }, (_, at) =>
+            intAt(found, placeOf(tree, at + 1)),
           ),
         );
       },
     };
   }
 
-  /** Enqueues all levels. They are read with `stride` elements from tokens to parents and on. */
-  #start(
-    { count, hidden, roots }: BeamStart,
-    { width, length, draws = [] }: BeamWish,
-  ): { readonly stride: number; readonly read: LateRead } {
+  /** Enqueues all levels, and the read of the beams: [S, W, L]. */
+  #enqueue({ count, hidden, roots }: BeamStart, { width, length, draws = [] }: BeamWish): LateRead {
     const { device, limits } = this.#parts;
-    const { context, roots: ids, rows, levels } = this.#buffers;
+    const { context, roots: ids, rows, levels, beams } = this.#buffers;
     assert(
       count > 0 && count <= limits.sequencesMax,
       `Cannot draft for ${count} sequences: at most ${limits.sequencesMax} fit`,
@@ -140,26 +148,10 @@ export class ReDrafter implements DraftNetwork {
     device.replay(`${this.#name} ${sequences} ${width} ${length} ${draw}`, () => {
       for (let level = 0; level < length; level++)
         this.#runLevel(level, { sequences, width, draw });
+      const stride = levelStride(sequences * width);
+      device.traceBeams({ count: sequences, width, length, stride, levels, out: beams });
     });
-    const stride = levelStride(sequences * width);
-    const read = device.readLater(device.rows(levels, 0, 2 * length * stride));
-    return { stride, read };
-  }
-
-  /** All sequences are drafted for at the largest shape; each gets its first beams, cut. */
-  async branches(
-    hidden: DeviceTensor,
-    roots: Int32Array,
-    wishes: readonly BranchWish[],
-  ): Promise<readonly (readonly Int32Array[])[]> {
-    const width = Math.max(...wishes.map((wish) => wish.width));
-    const length = Math.max(...wishes.map((wish) => wish.length));
-    const draws = wishes.map(({ draw }) => draw);
-    const beams = await this.draft(hidden, roots, { width, length, draws });
-    return wishes.map((wish, place) => {
-      const own = (beams[place] ?? []).slice(0, wish.width);
-      return own.map((beam) => beam.subarray(0, wish.length));
-    });
+    return device.readLater(device.rows(beams, 0, count * width * length));
   }
 
   #runLevel(level: number, { sequences, width, draw }: LevelShape): void {
@@ -286,14 +278,6 @@ interface LevelShape {
   readonly draw: boolean;
 }
 
-/** The likeliest tokens of each row. */
-interface TopTokens {
-  readonly count: number;
-  /** [R, count] i32 and f32. */
-  readonly tokens: DeviceTensor;
-  readonly logprobs: DeviceTensor;
-}
-
 /** What a level chose, by sequence and beam. */
 interface Level {
   /** [S * W] i32: the base's tokens. */
@@ -302,95 +286,11 @@ interface Level {
   readonly parents: DeviceTensor;
 }
 
-/** Letters: `ReDrafterSpec`; R: rows, the most beams of all sequences. */
-interface Buffers {
-  /** [S, H] f32: the hidden state that each sequence's beams begin at. */
-  readonly context: DeviceTensor;
-  /** [S] i32. */
-  readonly roots: DeviceTensor;
-  /** [R] i32: 0, 1, 2 and so on. */
-  readonly rows: DeviceTensor;
-  /** [R, H] f32. */
-  readonly embedded: DeviceTensor;
-  /** [R, H] f32: before its activation, where the state is recurrent. */
-  readonly state: DeviceTensor;
-  /** [R, H] f32. */
-  readonly sum: DeviceTensor;
-  /** [1, H] f32 and [S] i32, zeros: the state before the first level. */
-  readonly noState: DeviceTensor;
-  readonly noRows: DeviceTensor;
-  /** [R, 2 H] f32, and for a GEMM. */
-  readonly joined: DeviceTensor;
-  readonly joinedInput: Activation;
-  /** [R, X] f32, for a GEMM, and f32. */
-  readonly projected: DeviceTensor;
-  readonly exitInput: Activation;
-  readonly delta: DeviceTensor;
-  /** [R, draft vocabulary] f32. */
-  readonly logits: DeviceTensor;
-  /** [R] i32 zeros, f32 and i32: the op also scores one given token a row, which is unused. */
-  readonly given: DeviceTensor;
-  readonly chosen: DeviceTensor;
-  readonly ranks: DeviceTensor;
-  /** As many as the widest draft can take, which narrower ones read too; and for races. */
-  readonly top: TopTokens;
-  readonly raced: TopTokens;
-  /** [R] f32 each: of even and odd levels. */
-  readonly scores: readonly [DeviceTensor, DeviceTensor];
-  /** [2 * L, padded R] i32: tokens and parents of each level. */
-  readonly levels: DeviceTensor;
-}
-
-function allocate({ device, spec, weights, limits }: ReDrafterParts): Buffers {
-  const { hiddenSize, exitSize, draftVocabularySize } = spec;
-  const { sequencesMax, widthMax, lengthMax } = limits;
-  const rowsMax = sequencesMax * widthMax;
-  const { format, projection, recurrence } = weights;
-  /** Rows of memory that not every network uses. */
-  const rowsIf = (isUsed: boolean): number => (isUsed ? rowsMax : 1);
-  const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
-  const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
-  const topOf = (count: number): TopTokens => {
-    return { count, tokens: i32(rowsMax, count), logprobs: f32(rowsMax, count) };
-  };
-  const rows = i32(rowsMax);
-  device.write(
-    rows,
-    Int32Array.from({ length: rowsMax }, (_, row) => row),
-  );
+/** The largest of some wishes, with all their draws. */
+function largestOf(wishes: readonly BranchWish[]): BeamWish {
   return {
-    ...{ context: f32(sequencesMax, hiddenSize), roots: i32(sequencesMax), rows },
-    ...{ embedded: f32(rowsMax, hiddenSize), state: f32(rowsMax, hiddenSize) },
-    sum: f32(rowsIf(recurrence === null), hiddenSize),
-    ...{ noState: f32(1, hiddenSize), noRows: i32(sequencesMax) },
-    joined: f32(rowsMax, 2 * hiddenSize),
-    joinedInput: device.allocateActivation(format, rowsMax, 2 * hiddenSize),
-    projected: f32(rowsIf(projection !== null), exitSize),
-    exitInput: device.allocateActivation(format, rowsMax, exitSize),
-    ...{ delta: f32(rowsMax, exitSize), logits: f32(rowsMax, draftVocabularySize) },
-    ...{ given: i32(rowsMax), chosen: f32(rowsMax), ranks: i32(rowsMax) },
-    ...{ top: topOf(widthMax), raced: topOf(racedTokens(widthMax, draftVocabularySize)) },
-    scores: [f32(rowsMax), f32(rowsMax)],
-    levels: i32(2 * lengthMax * levelStride(rowsMax)),
+    width: Math.max(...wishes.map(({ width }) => width)),
+    length: Math.max(...wishes.map(({ length }) => length)),
+    draws: wishes.map(({ draw }) => draw),
   };
-}
-
-/** The tokens of one beam, followed from its row of the last level back to the first one. */
-function beamOf(
-  found: Int32Array,
-  {
-    last,
-    length,
-    stride,
-  }: { readonly last: number; readonly length: number } & {
-    readonly stride: number;
-  },
-): Int32Array {
-  const tokens = new Int32Array(length);
-  let row = last;
-  for (let level = length - 1; level >= 0; level--) {
-    tokens[level] = intAt(found, 2 * level * stride + row);
-    row = intAt(found, (2 * level + 1) * stride + row);
-  }
-  return tokens;
 }

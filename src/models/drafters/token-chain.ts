@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor } from "#devices";
 import { type BranchDraw, DraftDraws, racedTokens } from "./draft-draws.ts";
-import { levelStride, type StartedChains } from "./started-chains.ts";
+import { levelStride, type StartedChains } from "./started-trees.ts";
 
 export interface TokenChainOptions {
   /** R: most chains at a time. */

@@ -150,9 +150,37 @@ function selectContract(pair: () => DevicePair): void {
   });
 }
 
-/** joinRows, raceCandidates and selectBeams, which a recurrent drafter needs beside the ops of a model. */
+function traceContract(pair: () => DevicePair): void {
+  test.for([
+    { count: 1, width: 1, length: 1, stride: 64 },
+    { count: 1, width: 4, length: 4, stride: 64 },
+    { count: 37, width: 5, length: 3, stride: 192 },
+    { count: 100, width: 16, length: 8, stride: 1600 },
+  ])("traceBeams: $count sequences, $width beams of $length", async (shape) => {
+    const { count, width, length, stride } = shape;
+    const random = new RandomNumbers(count * width);
+    const levels = new Int32Array(2 * length * stride);
+    for (let level = 0; level < length; level++) {
+      for (let beam = 0; beam < count * width; beam++) {
+        levels[2 * level * stride + beam] = random.below(1000);
+        // A beam of the same sequence; on the first level nothing reads it.
+        const parent = Math.floor(beam / width) * width + random.below(width);
+        levels[(2 * level + 1) * stride + beam] = level === 0 ? -1 : parent;
+      }
+    }
+    const given = pair().i32(levels);
+    const out = unwritten(pair(), count * width * length);
+    pair().run((device, pick) => {
+      device.traceBeams({ ...shape, levels: pick(given), out: pick(out) });
+    });
+    await pair().expectEqual(out);
+  });
+}
+
+/** joinRows, raceCandidates, selectBeams and traceBeams, which a recurrent drafter needs beside the ops of a model. */
 export function drafterOps(pair: () => DevicePair): void {
   joinContract(pair);
   raceContract(pair);
   selectContract(pair);
+  traceContract(pair);
 }

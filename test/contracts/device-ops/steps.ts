@@ -57,41 +57,52 @@ export function stepOps(pair: () => DevicePair): void {
   });
 
   test.for([
-    { drafted: [0] },
-    { drafted: [4, 0, 1, 7, 3] },
-    { drafted: Array.from({ length: 300 }, (_, chain) => chain % 9) },
-  ])("acceptChains: chains of $drafted tokens, some of them right", async ({ drafted }) => {
+    { kind: "chains", drafted: [0] },
+    { kind: "chains", drafted: [4, 0, 1, 7, 3] },
+    { kind: "trees", drafted: [63, 0, 5, 40, 12, 33] },
+    { kind: "branches", drafted: [20, 16, 3] },
+    { kind: "trees", drafted: Array.from({ length: 300 }, (_, tree) => tree % 30) },
+  ])("acceptTrees: $kind of $drafted nodes, some of them right", async ({ kind, drafted }) => {
     const random = new RandomNumbers(drafted.length);
+    const columns = Math.max(1, ...drafted);
     const firstIds: number[] = [];
     const firstSampled: number[] = [];
-    // Tokens and samples of each chain lie apart; a token of few values is often right.
+    const parents: number[] = [];
+    // Tokens and samples of each tree lie apart; a token of few values is often right.
     const ids = [9];
     const sampled: number[] = [];
-    for (const length of drafted) {
+    const parentOf = (node: number): number => {
+      if (kind === "chains") return node - 1;
+      // Branches of four from the root, some of which begin alike.
+      if (kind === "branches") return node % 4 === 1 ? 0 : node - 1;
+      return random.below(node);
+    };
+    for (const nodes of drafted) {
       ids.push(9);
       firstIds.push(ids.length);
       firstSampled.push(sampled.length);
-      for (let place = 0; place < length; place++) ids.push(random.below(4) === 0 ? 1 : 2);
-      for (let place = 0; place <= length; place++) sampled.push(2);
+      for (let node = 1; node <= columns; node++) parents.push(parentOf(node));
+      for (let node = 0; node < nodes; node++) ids.push(random.below(4) === 0 ? 1 : 2);
+      for (let node = 0; node <= nodes; node++) sampled.push(2);
     }
     ids.push(9);
     const count = drafted.length;
-    const placeRows = 2;
-    const roots = pair().i32(new Array<number>(count + 1).fill(-1));
-    const places = pair().i32(Array.from({ length: placeRows * count + 1 }, (_, at) => 10 * at));
+    const out = (first: number) => pair().i32(Array.from({ length: count + 1 }, (_, at) => first * at));
+    const [roots, nodes, depths] = [out(-1), out(10), out(7)];
     const given = {
       ...{ ids: pair().i32(ids), sampled: pair().i32(sampled), drafted: pair().i32(drafted) },
       ...{ firstIds: pair().i32(firstIds), firstSampled: pair().i32(firstSampled) },
+      parents: pair().i32(parents, [count, columns]),
     };
     pair().run((device, pick) => {
-      device.acceptChains({
-        ...{ count, placeRows, ids: pick(given.ids), sampled: pick(given.sampled) },
+      device.acceptTrees({
+        ...{ count, ids: pick(given.ids), sampled: pick(given.sampled) },
         ...{ drafted: pick(given.drafted), firstIds: pick(given.firstIds) },
-        ...{ firstSampled: pick(given.firstSampled), roots: pick(roots), places: pick(places) },
+        ...{ firstSampled: pick(given.firstSampled), columns, parents: pick(given.parents) },
+        ...{ roots: pick(roots), nodes: pick(nodes), depths: pick(depths) },
       });
     });
-    await pair().expectEqual(roots);
-    await pair().expectEqual(places);
+    for (const found of [roots, nodes, depths]) await pair().expectEqual(found);
   });
 
   test.for([

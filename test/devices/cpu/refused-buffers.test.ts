@@ -35,9 +35,9 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
   const penalties = { frequencyPenalty: f32(T), presencePenalty: f32(T) };
   return {
     takeTokens: { count, ids: i32(T), sampled: i32(T), sources: i32(T) },
-    acceptChains: {
+    acceptTrees: {
       ...{ count, ids: i32(T), sampled: i32(T), firstIds: i32(T), firstSampled: i32(T) },
-      ...{ drafted: i32(T), roots: i32(T), placeRows: 2, places: i32(2, T) },
+      ...{ drafted: i32(T), columns: 3, parents: i32(T, 3), roots: i32(T), nodes: i32(T), depths: i32(T) },
     },
     spreadRows: { count: S, out: i32(S, 3), starts, values: i32(1) },
     embed: { count, out: f32(T, E), ids: i32(T), table: matrix(V, E) },
@@ -104,6 +104,9 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
       ...{ count: S, before: 2, width: 2, topTokens: i32(T, 3), topLogprobs: f32(T, 3) },
       ...{ scores: f32(T), tokenMap: i32(V), outScores: f32(T), tokens: i32(T), parents: i32(T) },
     },
+    traceBeams: {
+      ...{ count: S, width: 2, length: 3, stride: 8, levels: i32(48), out: i32(S, 2, 3) },
+    },
   };
 }
 
@@ -111,7 +114,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
 const OPEN_ENDED = new Set([
   ...["takeTokens.sampled", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
   ...["adjustLogits.entryTokens", "adjustLogits.entryBias", "adjustLogits.entryCounts"],
-  ...["acceptChains.ids", "acceptChains.sampled"],
+  ...["acceptTrees.ids", "acceptTrees.sampled"],
   ...["joinRows.right", "raceCandidates.tokenMap", "selectBeams.tokenMap"],
 ]);
 

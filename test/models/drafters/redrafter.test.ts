@@ -195,14 +195,49 @@ describe.each(Object.entries(shapes))("[SP10] %s", (_, shape) => {
     const roots = Int32Array.of(8, 1, 3);
     const beams = await network.draft(hidden, roots, { width: 1, length: 5 });
     const wishes = lengths.map((length) => ({ width: 1, length, draw: null }));
-    const chains = network.chains(hidden, roots, wishes);
+    const chains = network.trees(hidden, roots, wishes);
     const elements = await device.readI32(device.rows(chains.tokens, 0, chains.count));
     const found = await chains.take();
     lengths.forEach((length, at) => {
       expect(found[at]).toEqual(beams[at]?.[0]?.subarray(0, length));
-      const placed = Array.from({ length }, (_, place) => elements[chains.placeOf(at, place)]);
+      const placed = Array.from({ length }, (_, place) => elements[chains.placeOf(at, place + 1)]);
       expect(placed).toEqual([...(found[at] ?? [])]);
     });
+    network.dispose();
+  });
+
+  test.each(devices)("[SP30] its trees are its first beams, cut, on $kind", async (device) => {
+    const folder = scratchFolder();
+    writeRandomDrafter(folder, shape);
+    const network = networkOn(device, folder);
+    const shapes = [
+      { width: 3, length: 4 },
+      { width: 1, length: 2 },
+      { width: 2, length: 1 },
+      { width: 3, length: 5 },
+    ];
+    const count = shapes.length;
+    const hidden = device.allocate("f32", [count, H]);
+    device.write(hidden, new RandomNumbers(6).floats(count * H));
+    const roots = Int32Array.of(8, 1, 3, 2);
+    const beams = await network.draft(hidden, roots, { width: 3, length: 5 });
+    const wishes = shapes.map((each) => ({ ...each, draw: null }));
+    const trees = network.trees(hidden, roots, wishes);
+    const elements = await device.readI32(device.rows(trees.tokens, 0, trees.count));
+    const found = await trees.take();
+    for (const [at, { width, length }] of shapes.entries()) {
+      const own = (beams[at] ?? []).slice(0, width).map((beam) => [...beam.subarray(0, length)]);
+      const nodes = trees.nodes[at];
+      const tokens = found[at] ?? new Int32Array(0);
+      expect([...tokens]).toEqual(own.flat());
+      expect(tokens).toHaveLength((nodes?.parents.length ?? 0) - 1);
+      tokens.forEach((token, place) => {
+        expect(elements[trees.placeOf(at, place + 1)]).toBe(token);
+        const isFirst = place % length === 0;
+        expect(nodes?.parents[place + 1]).toBe(isFirst ? 0 : place);
+        expect(nodes?.depths[place + 1]).toBe((place % length) + 1);
+      });
+    }
     network.dispose();
   });
 

@@ -3,7 +3,7 @@
  * function `perigee_name`. One op, one file; a file may have several kernels.
  */
 export const KERNEL_FILES = {
-  "accept-chains": ["accept_chains"],
+  "accept-trees": ["accept_trees"],
   activate: ["activate", "activate_bf16"],
   add: ["add"],
   "adjust-logits": ["mask_logits", "adjust_entries"],
@@ -112,6 +112,7 @@ export const KERNEL_FILES = {
   softcap: ["softcap"],
   "spread-rows": ["spread_rows"],
   "take-tokens": ["take_tokens"],
+  "trace-beams": ["trace_beams"],
 } as const;
 
 /** A file with kernels. */

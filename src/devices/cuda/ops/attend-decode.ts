@@ -56,7 +56,9 @@ export function canAttendDecode(input: PagedAttentionInput): boolean {
 
 /** Of trees, each row must be a sequence of its own. */
 function isMaskSupported({ treeMask, queryLengthMax }: AttentionBatch): boolean {
-  return treeMask === undefined || (queryLengthMax === 1 && (treeMask.shape[1] ?? 0) <= treeWordsMax);
+  return (
+    treeMask === undefined || (queryLengthMax === 1 && (treeMask.shape[1] ?? 0) <= treeWordsMax)
+  );
 }
 
 /** Whether it supports plain decode steps: its launch then does not depend on their contexts. */

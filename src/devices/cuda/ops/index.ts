@@ -10,7 +10,7 @@
  *
  * @module
  */
-export { acceptChains } from "./accept-chains.ts";
+export { acceptTrees } from "./accept-trees.ts";
 export { activate } from "./activate.ts";
 export { add } from "./add.ts";
 export { adjustLogits } from "./adjust-logits.ts";
@@ -38,3 +38,4 @@ export { selectBeams } from "./select-beams.ts";
 export { softcap } from "./softcap.ts";
 export { spreadRows } from "./spread-rows.ts";
 export { takeTokens } from "./take-tokens.ts";
+export { traceBeams } from "./trace-beams.ts";

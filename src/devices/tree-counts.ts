@@ -1,0 +1,14 @@
+import { assert } from "#base";
+import type { AcceptTreesInput } from "./ops.ts";
+
+/** Most nodes of a token tree, its root included: a GPU keeps a bit for each in one word. */
+export const TREE_NODES_MAX = 64;
+
+/** Checks the nodes of `acceptTrees`, the same on every device. */
+export function checkTreeColumns({ columns }: AcceptTreesInput): void {
+  assert(
+    Number.isInteger(columns) && columns >= 0 && columns < TREE_NODES_MAX,
+    `Cannot accept trees: at most ${TREE_NODES_MAX - 1} drafted nodes wanted, ` +
+      `current value is ${columns}`,
+  );
+}
