@@ -2,10 +2,11 @@
 //
 // Formula  out[r] = left[r / leftRepeat], then y or act(y) for y = right[rightIndices[r]]
 // Shapes   out [R, A + B]; left [at least R / leftRepeat, A]; right [*, B]; rightIndices [R]
-// Work     one block per row
+// Work     one block per kRowPart columns of a row; each thread's loads are in flight together
 // Bound    memory: 4 bytes read and 4 written per element
 // Checked  test/contracts/device-ops/drafter.ts, joinRows
 #include "nonlinear.h"
+#include "packed-rows.h"
 
 namespace perigee {
 
@@ -27,12 +28,23 @@ PERIGEE_KERNEL perigee_join_rows(const __grid_constant__ JoinRowsParams p) {
   const float* const left = p.left + row / p.leftRepeat * p.leftColumns;
   const float* const right = p.right + taken * p.rightColumns;
   float* const out = p.out + row * (p.leftColumns + p.rightColumns);
-  for (int i = threadIdx.x; i < p.leftColumns; i += blockDim.x) out[i] = left[i];
-  for (int i = threadIdx.x; i < p.rightColumns; i += blockDim.x) {
-    const bool isPlain = p.rightKind < 0;
-    const float value = right[i];
-    const auto kind = static_cast<Nonlinearity>(p.rightKind);
-    out[p.leftColumns + i] = isPlain ? value : nonlinear(kind, value);
+  const int columns = p.leftColumns + p.rightColumns;
+  constexpr int kPerThread = kRowPart / kRowThreads;
+  float values[kPerThread];
+  const int first = static_cast<int>(blockIdx.y) * kRowPart + static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const int column = first + i * kRowThreads;
+    if (column >= columns) continue;
+    values[i] = column < p.leftColumns ? left[column] : right[column - p.leftColumns];
+  }
+  const auto kind = static_cast<Nonlinearity>(p.rightKind);
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const int column = first + i * kRowThreads;
+    if (column >= columns) continue;
+    const bool isPlain = column < p.leftColumns || p.rightKind < 0;
+    out[column] = isPlain ? values[i] : nonlinear(kind, values[i]);
   }
 }
 

@@ -15,6 +15,10 @@ constexpr int kGroupColumns = 128;
 constexpr float kQuantMax = 127.0f;
 constexpr int kWarp = 32;
 constexpr int kRowAlignment = 16;
+/// Columns that a block of kRowThreads threads stores at a time: `ROW_PART` and `ROW_THREADS` of
+/// src/devices/cuda/kernels/row-limits.ts.
+constexpr int kRowPart = 1024;
+constexpr int kRowThreads = 256;
 
 __host__ __device__ constexpr int groupCount(int columns) {
   return (columns + kGroupColumns - 1) / kGroupColumns;
@@ -71,11 +75,42 @@ struct PackedRows {
     uint8_t* const bytes = row(index);
     switch (format) {
       case Format::bf16: storeBf16(reinterpret_cast<Bf16*>(bytes), valueAt); break;
-      case Format::i8: storeI8(bytes, valueAt); break;
+      case Format::i8: storeI8(bytes, valueAt, 0, groupCount(columns)); break;
       default:
         for (int i = threadIdx.x; i < columns; i += blockDim.x) {
           reinterpret_cast<float*>(bytes)[i] = valueAt(i);
         }
+    }
+  }
+
+  /// The same for columns part * kRowPart up to the next part; a block has kRowThreads threads.
+  template <typename ValueAt>
+  __device__ void storePart(int64_t index, int part, const ValueAt& valueAt) const {
+    uint8_t* const bytes = row(index);
+    const int first = part * kRowPart;
+    if (format == Format::i8) {
+      const int groups = min(groupCount(columns), (first + kRowPart) / kGroupColumns);
+      storeI8(bytes, valueAt, first / kGroupColumns, groups);
+      return;
+    }
+    constexpr int kPerThread = kRowPart / kRowThreads;
+    float values[kPerThread];
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int column = first + i * kRowThreads + static_cast<int>(threadIdx.x);
+      values[i] = column < columns ? valueAt(column) : 0.0f;
+    }
+    const bool isBf16 = format == Format::bf16;
+    const int end = isBf16 ? static_cast<int>(packedRowBytes(format, columns)) / 2 : columns;
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      const int column = first + i * kRowThreads + static_cast<int>(threadIdx.x);
+      if (column >= end) continue;
+      if (isBf16) {
+        reinterpret_cast<Bf16*>(bytes)[column] = column < columns ? narrowBf16(values[i]) : Bf16{0};
+      } else {
+        reinterpret_cast<float*>(bytes)[column] = values[i];
+      }
     }
   }
 
@@ -88,16 +123,15 @@ struct PackedRows {
     }
   }
 
-  /// One warp per group of 128 columns, four of them per lane.
+  /// One warp per group of 128 columns, four of them per lane: groups [first, end).
   template <typename ValueAt>
-  __device__ void storeI8(uint8_t* bytes, const ValueAt& valueAt) const {
+  __device__ void storeI8(uint8_t* bytes, const ValueAt& valueAt, int first, int end) const {
     constexpr int kPerLane = kGroupColumns / kWarp;
     const int lane = threadIdx.x % kWarp;
     int8_t* const out = reinterpret_cast<int8_t*>(bytes);
     float* const scales = reinterpret_cast<float*>(bytes + scaleOffset(columns));
 
-    for (int group = threadIdx.x / kWarp; group < groupCount(columns);
-         group += blockDim.x / kWarp) {
+    for (int group = first + threadIdx.x / kWarp; group < end; group += blockDim.x / kWarp) {
       float values[kPerLane];
       float largest = 0.0f;
 #pragma unroll

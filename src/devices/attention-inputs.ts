@@ -14,6 +14,11 @@ export interface AttentionBatch {
   readonly contextLengths: DeviceTensor;
   /** [S, M] i32: block ids in position order. */
   readonly blockTables: DeviceTensor;
+  /**
+   * Sequences of one query row each, some of which are rows of the same draft: their contexts are
+   * nearly equal. It changes how the work is divided, not the result. Default: false.
+   */
+  readonly rowsApart?: boolean;
   /** Most query rows of one sequence, and longest context: sizes of scratch and grids. */
   readonly queryLengthMax: number;
   readonly contextLengthMax: number;

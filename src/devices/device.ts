@@ -90,6 +90,8 @@ export interface DecodeShape {
   readonly cache: KvPool;
   /** Format of attention's output. */
   readonly format: WeightFormat;
+  /** `AttentionBatch.rowsApart`. Default: false. */
+  readonly rowsApart?: boolean;
 }
 
 /** Every kind of handle that `Device.release` accepts. */

@@ -149,11 +149,12 @@ export class Decoder {
       this.#cache = cache;
       this.#changes++;
     }
-    const { tokens } = staged;
-    const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache);
+    const { tokens, rowsApart } = staged;
+    const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache, rowsApart);
     const padded = withContext(staged, contextLengthMax);
     const isTree = staged.groups.some(({ batch }) => batch.treeMask !== undefined);
-    const key = `${this.#name} ${this.#changes} ${tokens} ${contextLengthMax} ${isTree}`;
+    const kind = `${tokens} ${contextLengthMax}${rowsApart ? " apart" : ""}${isTree ? " tree" : ""}`;
+    const key = `${this.#name} ${this.#changes} ${kind}`;
     this.#device.replay(key, () => {
       this.#layers.run(padded, cache, this.#sampled);
       if (!this.#cachesOnly) this.#runHead(tokens);
@@ -165,8 +166,16 @@ export class Decoder {
     return this.#limits.blocksPerSequenceMax * cache.blockTokens;
   }
 
-  /** Padded context of sampling steps of `sequences`, padding included. */
-  paddedContext(contextTokens: number, sequences: number, cache: KvPool): number {
+  /**
+   * Padded context of sampling steps of `sequences`, padding included; `rowsApart`: of steps whose
+   * sequences are rows of drafts.
+   */
+  paddedContext(
+    contextTokens: number,
+    sequences: number,
+    cache: KvPool,
+    rowsApart: boolean = false,
+  ): number {
     const contextTokensMax = this.contextTokensMax(cache);
     const { format } = this.#weights;
     return this.#device.paddedContext({
@@ -175,6 +184,7 @@ export class Decoder {
       contextTokensMax,
       cache,
       format,
+      rowsApart,
     });
   }
 

@@ -50,6 +50,8 @@ export interface StepInput {
    * token of its own sequence in this step from token t. Absent: causal.
    */
   readonly treeMask?: Uint32Array;
+  /** Each row is a sequence of its own, some of them rows of one draft. Default: false. */
+  readonly rowsApart?: boolean;
   /**
    * [S], beside a mask, where the rows of trees are sequences of their own: the place in its
    * sequence of the token that bit 0 of the row hides. Absent: rows of a tree are one sequence.

@@ -60,6 +60,8 @@ export interface StagedStep extends Omit<StagedSize, "wantedRows"> {
   readonly wantedRows: WantedRows | null;
   /** Longest context. */
   readonly contextLengthMax: number;
+  /** `StepInput.rowsApart`. */
+  readonly rowsApart: boolean;
 }
 
 /** Slots and tables of one group in the staged input. */
@@ -136,7 +138,7 @@ export class StepStage {
     const wantedRows = this.#putWanted(size);
     const { places, tableValues } = this.#putGroups(step, size);
     this.#device.write(this.#staged, this.#packed.subarray(0, this.#end));
-    const { queryLengthMax, contextLengthMax } = step;
+    const { queryLengthMax, contextLengthMax, rowsApart = false } = step;
     const trees = this.#stageTrees(step);
     const groups: StagedGroup[] = [];
     // Field by field: spread objects cost a small step more than the rest of this does.
@@ -148,6 +150,7 @@ export class StepStage {
         blockTables,
         queryLengthMax,
         contextLengthMax,
+        rowsApart,
         ...trees,
       };
       groups.push({ slots, tableStarts, batch });
@@ -163,6 +166,7 @@ export class StepStage {
       tableValues,
       wantedRows,
       contextLengthMax,
+      rowsApart,
     };
   }
 

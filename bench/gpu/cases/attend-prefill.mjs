@@ -81,7 +81,11 @@ function extrasOf(pair, columns, spans, { sinks, isTree, treeStarts, ...more }, 
   const count = spans.reduce((sum, [, rows]) => sum + rows, 0);
   const sinkQuery =
     sinks === undefined ? null : pair.f32([count, columns], random.floats(count * columns));
-  const tree = isTree ? treeOf(spans, random) : treeStarts ? rowsOf(spans, treeStarts, random) : null;
+  const tree = isTree
+    ? treeOf(spans, random)
+    : treeStarts
+      ? rowsOf(spans, treeStarts, random)
+      : null;
   const treeMask = tree && pair.u32(tree.flat(), [tree.length, tree[0].length]);
   const starts = treeStarts && pair.i32(treeStarts);
   return {

@@ -15,7 +15,7 @@ import {
   type MoveEnds,
   rowBytes,
 } from "#devices/cuda/memory";
-import { copyBlocks, decodesFrom, loadTensor, packMatrix } from "#devices/cuda/ops";
+import { copyBlocks, decodesFrom, loadTensor, packMatrix, SHORT_CONTEXT } from "#devices/cuda/ops";
 import { readActivation } from "#devices/cuda/weights";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
@@ -180,7 +180,11 @@ export class CudaDevice extends CudaOps implements Device {
   paddedContext(shape: DecodeShape): number {
     const { sequences, contextTokens, contextTokensMax, cache, format } = shape;
     if (!this.replays) return contextTokens;
-    if (decodesFrom(cache, format, sequences)) return contextTokensMax;
+    if (decodesFrom(cache, format, sequences)) {
+      // Of rows of drafts, which have nearly equal contexts, short ones are worth a launch.
+      const isShort = shape.rowsApart === true && contextTokens <= SHORT_CONTEXT;
+      return isShort ? Math.min(SHORT_CONTEXT, contextTokensMax) : contextTokensMax;
+    }
     return Math.min(paddedContext(contextTokens, sequences), contextTokensMax);
   }
 

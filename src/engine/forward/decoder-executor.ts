@@ -200,6 +200,7 @@ function inputOf(command: StepCommand): StepInput {
     queryLengthMax: command.queryLengthMax,
     contextLengthMax: command.contextLengthMax,
     samplesAll: logitRows === null,
+    rowsApart: command.rowsApart,
     ...(wanted !== null && { wantedRows: Int32Array.from(new Set(wanted)) }),
     ...(tokenSources !== null && { tokenSources }),
     ...(treeMask !== null && { treeMask }),

@@ -38,6 +38,8 @@ interface StepShape {
   readonly samplesAll: boolean;
   /** Some sequence's tokens are a tree. */
   readonly isTree?: boolean;
+  /** Sequences are rows of drafts. */
+  readonly rowsApart?: boolean;
 }
 
 /**
@@ -50,6 +52,8 @@ const CANDIDATES = 128;
 const FEW_TOKENS = 16;
 /** Most sequences that decoding kernels support: `sequencesMax` of the cuda device's. */
 const DECODED_SEQUENCES_MAX = 1024;
+/** Rows of drafts beyond which all are attended to as other decoding steps. */
+const DRAFT_ROWS = 1024;
 
 /** All options that change logits, at once. */
 const ALL_WISHES = { temperature: 1, topK: 40, topP: 0.9, minP: 0.01, repetitionPenalty: 1.1 };
@@ -100,6 +104,7 @@ function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generato
     yield { sequences: several, queryTokens: few, contextTokens, samplesAll: false };
   }
   yield* treesOf(limits);
+  yield* rowsApartOf(decoder, limits, cache);
   for (const count of powersTo(sequences)) {
     // A long context is split among blocks while rows are few: neither end is the worst. Contexts
     // of equal padding share a graph key: a second run would capture a graph of this cache.
@@ -127,6 +132,22 @@ function* treesOf(limits: WorstStepParts["limits"]): Generator<StepShape> {
   }
 }
 
+/** Few and many rows of drafts that are sequences of their own, of short contexts. */
+function* rowsApartOf(
+  decoder: Decoder,
+  limits: WorstStepParts["limits"],
+  cache: KvPool,
+): Generator<StepShape> {
+  const { stepTokensMax, sequencesMax, treeTokensMax = 0 } = limits;
+  const most = Math.min(sequencesMax, stepTokensMax, DRAFT_ROWS);
+  for (const sequences of powersTo(most)) {
+    const contextTokens = decoder.paddedContext(1, sequences, cache, true);
+    const shape = { sequences, queryTokens: 1, contextTokens, samplesAll: true, rowsApart: true };
+    yield shape;
+    if (treeTokensMax > 0) yield { ...shape, isTree: true };
+  }
+}
+
 /** Contexts that differ much, shortest first, and `most` itself. */
 function contextsTo(most: number): number[] {
   const contexts: number[] = [];
@@ -140,6 +161,8 @@ function powersTo(most: number): number[] {
   for (let power = 1; power < most; power *= 2) powers.push(power);
   return [...powers, most];
 }
+
+const NO_STARTS = new Int32Array(DRAFT_ROWS);
 
 type StepArrays = Pick<
   StepInput,
@@ -163,15 +186,17 @@ function makeArrays(limits: DecoderLimits, groups: number): StepArrays {
 
 /** Contexts are short to save time, but ops allocate memory for long ones. */
 function fillStep(arrays: StepArrays, shape: StepShape, masks: Uint32Array): StepInput {
-  const { sequences, queryTokens, contextTokens, samplesAll, isTree = false } = shape;
+  const { sequences, queryTokens, contextTokens, samplesAll } = shape;
+  const { isTree = false, rowsApart = false } = shape;
   const tokens = sequences * queryTokens;
   for (let token = 0; token < tokens; token++) arrays.positions[token] = token % queryTokens;
   for (let s = 0; s <= sequences; s++) arrays.queryStarts[s] = s * queryTokens;
   arrays.contextLengths.fill(queryTokens, 0, sequences);
   return {
     ...arrays,
-    ...{ tokens, sequences, samplesAll },
+    ...{ tokens, sequences, samplesAll, rowsApart },
     ...(isTree && { treeMask: masks }),
+    ...(isTree && rowsApart && { treeStarts: NO_STARTS.subarray(0, sequences) }),
     queryLengthMax: queryTokens,
     contextLengthMax: contextTokens,
   };

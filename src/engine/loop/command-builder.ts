@@ -122,6 +122,7 @@ export class CommandBuilder {
       tokenSources: awaits ? this.#tokenSources : null,
       positions: this.#positions,
       treeMask: branches ? this.#treeMask : null,
+      rowsApart: apart,
       treeStarts: branches && apart ? this.#treeStarts : null,
       queryStarts: this.#queryStarts,
       contextLengths: this.#contextLengths,

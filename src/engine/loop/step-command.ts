@@ -39,6 +39,8 @@ export interface StepCommand extends CacheMoves {
    * of its own sequence in this step from token t. Null: every sequence is a chain.
    */
   readonly treeMask: Uint32Array | null;
+  /** Each row is a sequence of its own, some of them rows of one draft. */
+  readonly rowsApart: boolean;
   /**
    * [S], where each row is a sequence of its own: the place in its sequence of the token that bit 0
    * of the row hides. Null: rows of a tree are one sequence, bit 0 hides its first one.

@@ -17,5 +17,5 @@ export { KernelParams, type LaunchShape, PACKED_ROWS, type ParamKind } from "./k
 export { type KernelProgress, type Kernels, type LoadedKernels, loadKernels } from "./kernels.ts";
 export { Launcher } from "./launcher.ts";
 export { Nvrtc } from "./nvrtc.ts";
-export { ROW_THREADS, STREAM_ROWS_MAX } from "./row-limits.ts";
+export { ROW_PART, ROW_THREADS, STREAM_ROWS_MAX } from "./row-limits.ts";
 export { TENSOR_MAP, tensorMapFields } from "./tensor-map.ts";

@@ -29,6 +29,11 @@ const queryTileRows = { usual: 16, largeHeads: 8 } as const;
  */
 const warpTilesMax = { lone: 1, several: 6 } as const;
 
+/** Longest context of rows of drafts that are attended to without stream-K's partition. */
+export const SHORT_CONTEXT = 2048;
+/** Query tiles for each multiprocessor up to which that is quicker: they take turns there. */
+const turnsMax = 4;
+
 /** Work of a launch: query tiles of `rows` rows in heads that are padded to `dims`. */
 interface DecodeShape {
   readonly dims: 64 | 128 | 256;
@@ -38,6 +43,8 @@ interface DecodeShape {
   readonly queryTilesOfSequence: number;
   /** Longest context. */
   readonly contextMax: number;
+  /** `AttentionBatch.rowsApart`. */
+  readonly rowsApart: boolean;
 }
 
 const params = new KernelParams([
@@ -119,8 +126,8 @@ function shapeOf({ heads, batch, ...input }: PagedAttentionInput, decodeRows: nu
   const dims = headDim <= 64 ? 64 : headDim <= 128 ? 128 : 256;
   const rows = rowsMax <= 8 || dims === 256 ? 8 : queryTileRows.usual;
   const queryTilesOfSequence = kvHeads * Math.ceil(rowsMax / rows);
-  const contextMax = batch.contextLengthMax;
-  return { dims, rows, format, sequences: batch.sequences, queryTilesOfSequence, contextMax };
+  const { sequences, contextLengthMax: contextMax, rowsApart = false } = batch;
+  return { dims, rows, format, sequences, queryTilesOfSequence, contextMax, rowsApart };
 }
 
 /** `PartialResult` of native/cuda: for each row its values, maximum and sum of weights. */
@@ -140,13 +147,17 @@ interface DecodeLaunch {
  * lengths of the sequences. For few sequences stream-K's partition itself costs more.
  */
 function splitsOf({ gpu }: CudaContext, shape: DecodeShape): number {
-  const { sequences, queryTilesOfSequence, contextMax } = shape;
-  const most = Math.floor(gpu.multiprocessors / Math.max(1, sequences * queryTilesOfSequence));
+  const { sequences, queryTilesOfSequence, contextMax, rowsApart } = shape;
+  const queryTiles = Math.max(1, sequences * queryTilesOfSequence);
+  const most = Math.floor(gpu.multiprocessors / queryTiles);
   const tiles = Math.max(1, Math.ceil(contextMax / kvTileTokens));
   const warpTiles = sequences === 1 ? warpTilesMax.lone : warpTilesMax.several;
   const wanted = Math.ceil(tiles / (splitWarps(shape) * warpTiles));
   if (wanted <= most) return wanted;
-  return sequences === 1 ? most : 0;
+  if (sequences === 1) return most;
+  // Rows of drafts have nearly equal contexts: nothing needs to be balanced.
+  const takesTurns = queryTiles <= turnsMax * gpu.multiprocessors;
+  return rowsApart && contextMax <= SHORT_CONTEXT && takesTurns ? Math.max(1, most) : 0;
 }
 
 /** Warps that fit a multiprocessor's registers: the last numbers in native/cuda. */

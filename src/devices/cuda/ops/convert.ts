@@ -1,4 +1,4 @@
-import { KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
+import { KernelParams, PACKED_ROWS, ROW_PART, ROW_THREADS } from "#devices/cuda/kernels";
 import { activationOf, type CudaActivation, tensorOf } from "#devices/cuda/memory";
 import type { ConvertInput } from "../../ops.ts";
 import type { CudaContext } from "./context.ts";
@@ -24,5 +24,6 @@ export function convertRows(
   count: number,
 ): void {
   params.fill(...out.params, x);
-  launcher.launch(kernels.convert, { grid: [count], threads: ROW_THREADS }, params);
+  const grid = [count, Math.ceil(out.columns / ROW_PART)] as const;
+  launcher.launch(kernels.convert, { grid, threads: ROW_THREADS }, params);
 }

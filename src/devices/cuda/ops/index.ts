@@ -14,7 +14,7 @@ export { acceptTrees } from "./accept-trees.ts";
 export { activate } from "./activate.ts";
 export { add } from "./add.ts";
 export { adjustLogits } from "./adjust-logits.ts";
-export { decodesFrom } from "./attend-decode.ts";
+export { decodesFrom, SHORT_CONTEXT } from "./attend-decode.ts";
 export type { CudaContext } from "./context.ts";
 export { convert } from "./convert.ts";
 export { embed } from "./embed.ts";

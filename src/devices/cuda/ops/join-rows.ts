@@ -1,4 +1,4 @@
-import { KernelParams, ROW_THREADS } from "#devices/cuda/kernels";
+import { KernelParams, ROW_PART, ROW_THREADS } from "#devices/cuda/kernels";
 import { tensorOf, vectorOf } from "#devices/cuda/memory";
 import { elementCount } from "#tensor";
 import { leftRepeatOf } from "../../drafter-counts.ts";
@@ -28,5 +28,6 @@ export function joinRows({ kernels, launcher }: CudaContext, input: JoinRowsInpu
     leftRepeat,
     nonlinearityCode(input.rightKind),
   );
-  launcher.launch(kernels.join_rows, { grid: [count], threads: ROW_THREADS }, params);
+  const grid = [count, Math.ceil((leftColumns + rightColumns) / ROW_PART)] as const;
+  launcher.launch(kernels.join_rows, { grid, threads: ROW_THREADS }, params);
 }
