@@ -139,8 +139,9 @@ describe("[SP1] the path that sampled tokens confirm", () => {
       const depths = new Int32Array(nodes);
       for (let node = 1; node < nodes; node++) depths[node] = (depths[parents[node] ?? 0] ?? 0) + 1;
       // Siblings have tokens of their own.
-      const tokens = Int32Array.from({ length: nodes }, (_, node) =>
-        parents.slice(0, node).filter((parent) => parent === parents[node]).length,
+      const tokens = Int32Array.from(
+        { length: nodes },
+        (_, node) => parents.slice(0, node).filter((parent) => parent === parents[node]).length,
       );
       const sampled = Array.from({ length: nodes }, () => (below(9) === 0 ? null : below(3)));
       const walk = [0];

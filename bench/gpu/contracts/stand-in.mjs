@@ -130,13 +130,17 @@ async function expectRejection(promise) {
 }
 
 /** Asks again until it is so, or too late. */
-expect.poll = (ask, { timeout = 1000 } = {}) => ({
-  async toBe(wanted) {
-    const end = performance.now() + timeout;
-    while (!Object.is(await ask(), wanted) && performance.now() < end) await sleep(20);
-    expect(await ask()).toBe(wanted);
-  },
-});
+expect.poll = (ask, { timeout = 1000 } = {}) =>
+  Object.fromEntries(
+    Object.entries(checks).map(([name, check]) => [
+      name,
+      async (...wanted) => {
+        const end = performance.now() + timeout;
+        while (!check(await ask(), ...wanted) && performance.now() < end) await sleep(20);
+        expect(await ask())[name](...wanted);
+      },
+    ]),
+  );
 
 expect.objectContaining = (fields) => new Containing(fields);
 

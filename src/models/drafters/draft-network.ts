@@ -66,5 +66,10 @@ export interface DraftNetwork {
 /** Most elements of drafted tokens (`count` of what is started), of whatever network. */
 export function draftElementsMax(limits: DraftNetworkLimits): number {
   const { sequencesMax, widthMax, lengthMax } = limits;
-  return 2 * lengthMax * levelStride(sequencesMax * widthMax);
+  // Beams lie beside each other; of Medusa's heads each sequence's choices do.
+  const ofLevel = Math.max(
+    levelStride(sequencesMax * widthMax),
+    levelStride(sequencesMax) * widthMax,
+  );
+  return lengthMax * ofLevel;
 }

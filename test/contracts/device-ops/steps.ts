@@ -87,7 +87,8 @@ export function stepOps(pair: () => DevicePair): void {
     }
     ids.push(9);
     const count = drafted.length;
-    const out = (first: number) => pair().i32(Array.from({ length: count + 1 }, (_, at) => first * at));
+    const out = (first: number) =>
+      pair().i32(Array.from({ length: count + 1 }, (_, at) => first * at));
     const [roots, nodes, depths] = [out(-1), out(10), out(7)];
     const given = {
       ...{ ids: pair().i32(ids), sampled: pair().i32(sampled), drafted: pair().i32(drafted) },

@@ -37,7 +37,14 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
     takeTokens: { count, ids: i32(T), sampled: i32(T), sources: i32(T) },
     acceptTrees: {
       ...{ count, ids: i32(T), sampled: i32(T), firstIds: i32(T), firstSampled: i32(T) },
-      ...{ drafted: i32(T), columns: 3, parents: i32(T, 3), roots: i32(T), nodes: i32(T), depths: i32(T) },
+      ...{
+        drafted: i32(T),
+        columns: 3,
+        parents: i32(T, 3),
+        roots: i32(T),
+        nodes: i32(T),
+        depths: i32(T),
+      },
     },
     spreadRows: { count: S, out: i32(S, 3), starts, values: i32(1) },
     embed: { count, out: f32(T, E), ids: i32(T), table: matrix(V, E) },

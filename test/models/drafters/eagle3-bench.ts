@@ -86,10 +86,28 @@ export class Eagle3Bench {
     if (tensor !== undefined) this.#device.write(tensor, values);
   }
 
-  /** Fills rows of one step. */
-  fillRows(step: Pick<StepInput, "tokenIds" | "positions" | "treeMask">): void {
+  /** Fills rows of one step; `apart`: each is a sequence of its own. */
+  fillRows(step: Pick<StepInput, "tokenIds" | "positions" | "treeMask">, apart = false): void {
     const count = step.tokenIds.length;
     const start = step.positions[0] ?? 0;
+    if (apart) {
+      const rows = Int32Array.from({ length: count }, (_, row) => row);
+      const input: StepInput = {
+        ...{ tokens: count, sequences: count, ...step, rowsApart: true, samplesAll: true },
+        queryStarts: Int32Array.from({ length: count + 1 }, (_, row) => row),
+        contextLengths: rows.map((row) => start + row + 1),
+        treeStarts: rows.map(() => start),
+        tables: [
+          {
+            slots: rows.map((row) => start + row),
+            blockTables: Int32Array.from({ length: 8 * count }, (_, at) => at % 8),
+          },
+        ],
+        ...{ queryLengthMax: 1, contextLengthMax: start + count },
+      };
+      this.#network.fill(input, this.#cache, this.#sampled);
+      return;
+    }
     const input: StepInput = {
       ...{ tokens: count, sequences: 1, ...step, queryStarts: Int32Array.of(0, count) },
       contextLengths: Int32Array.of(start + count),

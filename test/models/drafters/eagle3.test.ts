@@ -111,7 +111,7 @@ describe.each(devices)("on $kind", (device) => {
     }
   });
 
-  test("a tree's rows come behind their parents, each with its own", async () => {
+  test.each([false, true])("a tree's rows come behind their parents; apart: %s", async (apart) => {
     const bench = benchOf(device);
     const text = textOf(10, bench.taps);
     bench.fill(text, 0, 8);
@@ -125,7 +125,7 @@ describe.each(devices)("on $kind", (device) => {
       bench.writeStates(tap, Float32Array.from(rows.flatMap((values) => [...values])));
     });
     const treeMask = Uint32Array.of(0, 0, 0b10, 0b10);
-    bench.fillRows({ tokenIds, positions: Int32Array.of(8, 9, 9, 10), treeMask });
+    bench.fillRows({ tokenIds, positions: Int32Array.of(8, 9, 9, 10), treeMask }, apart);
     // The second continuation was accepted: its entry moves from slot 10 to slot 9.
     bench.move(10, 9);
     expect(await bench.draft(3, 10, 2)).toEqual(bench.plain.draft(text, 10, 3, 5));

@@ -2,7 +2,15 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { openCheckpoint } from "#checkpoint";
 import { type Device, openDevice, type WeightFormat } from "#devices";
-import { checkBase, describeMedusa, loadMedusaWeights, Medusa, medusaPaths } from "#models";
+import {
+  checkBase,
+  describeMedusa,
+  draftElementsMax,
+  loadMedusaWeights,
+  Medusa,
+  medusaPaths,
+} from "#models";
+import { treeOf } from "#speculative";
 import { decodeFloats } from "#tensor";
 import { sampleRow } from "../../../src/devices/reference/sample.ts";
 import { scratchFolder } from "../../checkpoint/scratch-folder.ts";
@@ -18,6 +26,8 @@ const shapes: Readonly<Record<string, MedusaShape>> = {
   "vLLM's names, without biases": { ...plainShape, vllmNames: true },
   "a draft vocabulary": { ...plainShape, drafted: 40 },
 };
+
+const unfiltered = { temperature: 1, topK: 0, topP: 1, minP: 0, seed: { low: 5, high: 6 } };
 
 const devices: Device[] = [];
 for (const kind of ["reference", "cpu"] as const) {
@@ -132,7 +142,44 @@ describe.each(Object.entries(shapes))("[SP12] %s", (_, shape) => {
   });
 });
 
-const unfiltered = { temperature: 1, topK: 0, topP: 1, minP: 0, seed: { low: 5, high: 6 } };
+describe.each(Object.entries(shapes))("[SP30] %s", (_, shape) => {
+  test.each(devices)("its trees are those of its branches, on $kind", async (device) => {
+    const folder = scratchFolder();
+    writeRandomMedusa(folder, shape);
+    const network = networkOn(device, folder, shape);
+    const count = 5;
+    const hidden = device.allocate("f32", [count, H]);
+    device.write(hidden, new RandomNumbers(7).floats(count * H));
+    const roots = Int32Array.of(1, 2, 3, 4, 5);
+    const bounds = [
+      { width: 1, length: 3 },
+      { width: 8, length: 3 },
+      { width: 3, length: 2 },
+      { width: 4, length: 1 },
+      { width: 5, length: 3 },
+    ];
+    for (const draw of [null, { ...unfiltered, topK: 20, position: 3 }]) {
+      const wishes = bounds.map((each) => ({ ...each, draw }));
+      const branches = await network.branches(hidden, roots, wishes);
+      const trees = network.trees(hidden, roots, wishes);
+      expect(trees.count).toBeLessThanOrEqual(draftElementsMax(network.limits));
+      const elements = await device.readI32(
+        device.rows(trees.tokens, 0, trees.tokens.shape[0] ?? 0),
+      );
+      const found = await trees.take();
+      branches.forEach((own, at) => {
+        const { tokens, parents, depths } = treeOf(0, own, 64);
+        expect(found[at]).toEqual(tokens.subarray(1));
+        expect(trees.nodes[at]).toMatchObject({ parents, depths });
+        const placed = [...(found[at] ?? [])].map((_token, node) => trees.placeOf(at, node + 1));
+        expect(placed.map((place) => elements[place])).toEqual([...(found[at] ?? [])]);
+        expect(Math.max(...placed)).toBeLessThan(trees.count);
+      });
+    }
+    device.release(hidden);
+    network.dispose();
+  });
+});
 
 describe.each(Object.entries(shapes))("[SP22] %s", (_, shape) => {
   test.each(devices)("first choices of $kind are what sampling draws", async (device) => {

@@ -10,6 +10,7 @@ import {
   checkBase,
   describeModel,
   describeReDrafter,
+  draftElementsMax,
   loadReDrafterWeights,
   ReDrafter,
 } from "#models";
@@ -223,6 +224,7 @@ describe.each(Object.entries(shapes))("[SP10] %s", (_, shape) => {
     const beams = await network.draft(hidden, roots, { width: 3, length: 5 });
     const wishes = shapes.map((each) => ({ ...each, draw: null }));
     const trees = network.trees(hidden, roots, wishes);
+    expect(trees.count).toBeLessThanOrEqual(draftElementsMax(network.limits));
     const elements = await device.readI32(device.rows(trees.tokens, 0, trees.count));
     const found = await trees.take();
     for (const [at, { width, length }] of shapes.entries()) {
