@@ -1,8 +1,9 @@
 // Accepts drafted tokens without a round trip to the host: those nodes of a token tree whose token
 // is what was sampled behind their parent, an accepted one. Node 0 is the root, which is no draft.
 //
-//   node n is accepted if its parent is and ids[firstIds[c] + n - 1] == sampled[firstSampled[c] +
-//   parent]; a[c] = the deepest such node, the first of several
+//   node n is accepted if its parent is and
+//     ids[firstIds[c] + n - 1] == sampled[firstSampled[c] + parent]
+//   a[c] = the deepest such node, the first of several
 //   roots[c] = sampled[firstSampled[c] + a[c]], nodes[c] += a[c], depths[c] += depth of a[c]
 //
 // Shapes   firstIds, firstSampled, drafted, roots, nodes, depths [C]; parents [C, P]; ids [T];

@@ -1,10 +1,10 @@
 // Tokens of beams, followed from each level to the one before.
 //
-//   row = s * W + w; for l = L - 1 down to 0: out[s, w, l] = tokens of level l at row, row = parents
-//   of level l at row
+//   row = s * W + w; for l = L - 1 down to 0:
+//     out[s, w, l] = tokens of level l at row, row = parents of level l at row
 //
-// Shapes   levels: of each of L levels tokens, then parents, each padded to `stride`; out [S, W, L],
-//          i32
+// Shapes   levels: of each of L levels tokens, then parents, each padded to `stride`;
+//          out [S, W, L], i32
 // Work     one thread per beam: a beam has few levels
 // Bound    latency: two dependent reads a level
 // Checked  bench/gpu/smoke.mjs, traceBeams

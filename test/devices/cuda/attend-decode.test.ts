@@ -191,7 +191,7 @@ describeEmulated("decode attention, emulated", openPair, (pair) => {
     ),
   );
 
-  // Positions that no row sees hold NaN: they may be anybody's.
+  // Positions that no row sees hold NaN: they may hold anything.
   test.for(eachNth(3, treeCases))(
     "rows of trees: $format, a window of $window, contexts taken for $contextMax",
     async ({ format, window, contextMax }) => {
