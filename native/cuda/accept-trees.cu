@@ -4,7 +4,7 @@
 //   node n is accepted if its parent is and
 //     ids[firstIds[c] + n - 1] == sampled[firstSampled[c] + parent]
 //   a[c] = the deepest such node, the first of several
-//   roots[c] = sampled[firstSampled[c] + a[c]], nodes[c] += a[c], depths[c] += depth of a[c]
+//   roots[c] = sampled[firstSampled[c] + a[c]], nodes[c] += a[c], depths[c] += its depth
 //
 // Shapes   firstIds, firstSampled, drafted, roots, nodes, depths [C]; parents [C, P]; ids [T];
 //          sampled [R], i32

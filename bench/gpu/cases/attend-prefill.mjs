@@ -64,7 +64,7 @@ function treeOf(spans, random) {
   );
 }
 
-/** Of sequences that are rows of trees: each sees itself, some before it are hidden. [S, 2] words. */
+/** Of sequences that are rows of trees: each sees itself, and not all before it. [S, 2] words. */
 function rowsOf(spans, treeStarts, random) {
   return spans.map(([context], row) => {
     const bits = new Uint32Array(2);
