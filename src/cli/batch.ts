@@ -143,13 +143,16 @@ async function runAll(
   { run, signal }: Runner,
 ): Promise<void> {
   const stop = new AbortController();
-  const either = AbortSignal.any([stop.signal, signal]);
+  // Not AbortSignal.any: Node 20 may collect such a signal while it is awaited.
+  const onAbort = () => stop.abort(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
   const queue = rows.entries();
   const runner = async (): Promise<void> => {
     // All runners share one iterator.
     for (const [place, row] of queue) {
-      either.throwIfAborted();
-      await run(place, row, either);
+      stop.signal.throwIfAborted();
+      await run(place, row, stop.signal);
     }
   };
   try {
@@ -157,6 +160,8 @@ async function runAll(
   } catch (thrown) {
     stop.abort(thrown);
     throw thrown;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
   }
 }
 

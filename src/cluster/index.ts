@@ -11,6 +11,7 @@
  * @module
  */
 export { RedisPublisher, type RedisPublisherOptions, streamKey, workerScope } from "#cluster/feeds";
+export { failureText, systemHttp } from "#cluster/http";
 export * from "#cluster/index";
 export * from "#cluster/membership";
 export type * from "#cluster/protocol";

@@ -7,6 +7,8 @@ import { onTestFinished } from "vitest";
 export interface HubFaults {
   /** Cut the connection after so many bytes of a large file, this many times. */
   dropsLeft: number;
+  /** Send a part of it, and leave the connection open: the list of files, or large ones. */
+  stalls: "list" | "file" | null;
   /** Answer everything with this status. */
   status: number | null;
   /** Ignore Range headers. */
@@ -46,6 +48,7 @@ export async function startHub(
     url: "",
     faults: {
       dropsLeft: 0,
+      stalls: null,
       status: null,
       rangeless: false,
       damaged: false,
@@ -98,14 +101,15 @@ function answer(
 }
 
 function sendList(
-  { nextPage, listing }: HubFaults,
+  { nextPage, listing, stalls }: HubFaults,
   { files }: Repository,
   response: ServerResponse,
 ): void {
   if (nextPage !== null) response.setHeader("link", `<${nextPage}>; rel="next"`);
   const list = Object.entries(files).map(listed);
   response.writeHead(200, { "content-type": "application/json" });
-  response.end(listing ?? JSON.stringify(list));
+  if (stalls === "list") response.write("[");
+  else response.end(listing ?? JSON.stringify(list));
 }
 
 function json(response: ServerResponse, value: unknown): void {
@@ -138,6 +142,10 @@ function sendFile(
     "content-length": content.length,
     ...(ranged ? { "content-range": `bytes ${start}-${end - 1}/${file.length}` } : {}),
   });
+  if (faults.stalls === "file" && content.length > DROP_AFTER_BYTES) {
+    response.write(content.subarray(0, DROP_AFTER_BYTES));
+    return;
+  }
   if (faults.dropsLeft === 0 || content.length <= DROP_AFTER_BYTES) {
     response.end(content);
     return;

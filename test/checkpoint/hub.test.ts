@@ -8,10 +8,18 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { listCachedModels, openCheckpoint, pullModel, resolveModel } from "#checkpoint";
 import { COMMIT, startHub } from "./hub-server.ts";
 import { scratchFolder } from "./scratch-folder.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+const STALLED = { list: "/tree/", file: "model.safetensors" };
 
 const NAME = "acme/tiny-llama";
 const LLAMA = "test/fixtures/models/llama";
@@ -84,6 +92,24 @@ describe("pulling a model", () => {
     expect(readFileSync(join(directory, "model.safetensors")).equals(weights)).toBe(true);
     expect(hub.log.some((line) => /model\.safetensors bytes=[1-9]\d*-$/.test(line))).toBe(true);
   });
+
+  test.for(["list", "file"] as const)(
+    "ends with its signal where the server stalls in a %s, whatever was collected before",
+    async (stalls) => {
+      const { hub, options } = await setUp();
+      hub.faults.stalls = stalls;
+      const stop = new AbortController();
+      const pulled = pullModel({ ...options, signal: stop.signal });
+      const asked = () => hub.log.some((line) => line.includes(STALLED[stalls]));
+      while (!asked()) await sleep(5);
+      for (let round = 0; round < 20; round++) {
+        await sleep(2);
+        collect();
+      }
+      stop.abort();
+      await expect(pulled).rejects.toMatchObject({ code: "ABORTED" });
+    },
+  );
 
   test("starts over on a server that knows no ranges", async () => {
     const { hub, cacheDir, options } = await setUp();

@@ -8,6 +8,7 @@ const CONNECT_MS = 10_000;
 export interface WorkerQuestion {
   readonly method?: "GET" | "POST";
   readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
   /** Ends the request in each of its states. */
   readonly signal: AbortSignal;
 }
@@ -42,8 +43,8 @@ export class WorkerHttp {
 
   /** Rejects where there is no answer: with the signal's reason, or with the connection's error. */
   async ask(url: string, question: WorkerQuestion): Promise<WorkerAnswer> {
-    const { method = "GET", headers, signal } = question;
-    const asked = request(url, { method, headers, signal, dispatcher: this.#agent });
+    const { method = "GET", headers, body: sent = null, signal } = question;
+    const asked = request(url, { method, headers, body: sent, signal, dispatcher: this.#agent });
     const { statusCode, body } = await untilAborted(asked, signal);
     return {
       status: statusCode,
