@@ -152,7 +152,8 @@ function answerFailures(app: FastifyInstance): void {
     const failure = httpFailure(withRemedy(error, request));
     if (!isCutOff(error, request)) logFailure(request.log, error, failure);
     if (failure.retryAfterSeconds !== null) reply.header("retry-after", failure.retryAfterSeconds);
-    if (failure.status === 413 && isShortEnough(request)) reply.removeHeader("connection");
+    const mayBeUnread = failure.status === 413 || failure.status === 503;
+    if (mayBeUnread && isShortEnough(request)) reply.removeHeader("connection");
     if (failure.status === 401) reply.header("www-authenticate", "Bearer");
     reply.code(failure.status).send(failure.body);
   });

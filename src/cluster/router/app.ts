@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Counter } from "prom-client";
 import { createHttpApp } from "#server";
+import type { BodyBudget } from "./body-budget.ts";
 import type { RouterContext } from "./context.ts";
 import { explainRoutes } from "./explain.ts";
 import { metricsRoute } from "./fleet-metrics.ts";
@@ -17,11 +18,12 @@ export interface AppParts {
   readonly config: RouterContext["config"];
   readonly texts: WeakMap<FastifyRequest, string>;
   readonly requests: Counter<"route" | "status">;
+  readonly bodies: BodyBudget;
 }
 
 /** An application without routes; it does not listen yet. */
-export function createRouterApp({ config, texts, requests }: AppParts): FastifyInstance {
-  return createHttpApp({
+export function createRouterApp({ config, texts, requests, bodies }: AppParts): FastifyInstance {
+  const app = createHttpApp({
     config,
     bodyBytesMax: config.requestBytesMax,
     newId: () => randomUUID(),
@@ -29,6 +31,8 @@ export function createRouterApp({ config, texts, requests }: AppParts): FastifyI
       requests.inc({ route: route ?? "none", status: String(status) }),
     onText: (request, text) => texts.set(request, text),
   });
+  bodies.watch(app);
+  return app;
 }
 
 export function addRoutes(app: FastifyInstance, context: RouterContext): void {

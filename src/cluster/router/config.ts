@@ -50,6 +50,16 @@ export const RouterOptions = z
       .positive()
       .default(64 * 2 ** 20)
       .describe("Longest request body, in bytes; half of it may be numbers."),
+    bodiesBytesMax: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe(
+        "Most bytes of the bodies of all requests in work, of which one may take what it leaves " +
+          "to others; beyond it 503 and Retry-After. none: an eighth of what the process's heap " +
+          "may grow to, and at least twice the longest body.",
+      ),
     concurrentRequestsMax: z
       .int()
       .positive()
@@ -153,6 +163,14 @@ export const RouterOptions = z
       .default(60_000)
       .describe("How often the state of index and workers is looked at for the log."),
   })
+  .refine(
+    ({ bodiesBytesMax, requestBytesMax }) =>
+      bodiesBytesMax === null || bodiesBytesMax >= 2 * requestBytesMax,
+    {
+      path: ["bodiesBytesMax"],
+      error: "must be at least twice requestBytesMax, so that the longest body fits",
+    },
+  )
   .readonly();
 /** Options as passed to `startRouter`. */
 export type RouterOptions = z.input<typeof RouterOptions>;

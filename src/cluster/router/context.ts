@@ -4,6 +4,7 @@ import type { Registry } from "prom-client";
 import type { HitCeiling } from "#cluster/index";
 import type { Membership } from "#cluster/protocol";
 import type { Dispatcher } from "#cluster/routing";
+import type { BodyBudget } from "./body-budget.ts";
 import type { RouterConfig } from "./config.ts";
 import type { FleetCaches } from "./fleet-caches.ts";
 import type { HitWatch } from "./hit-watch.ts";
@@ -29,6 +30,7 @@ export interface RouterContext {
   /** Requests in work. */
   readonly relays: Set<Relay>;
   readonly registry: Registry;
+  readonly bodies: BodyBudget;
   readonly state: { draining: boolean };
   /** JSON texts of bodies as they came. */
   readonly texts: WeakMap<FastifyRequest, string>;

@@ -23,6 +23,12 @@ const GAUGES: readonly (readonly [string, string, readonly string[], Read])[] = 
     [],
     ({ tools }) => one(tools.room.count),
   ],
+  [
+    "body_bytes",
+    "Bytes of the bodies of requests in work.",
+    [],
+    ({ bodies }) => one(bodies.heldBytes),
+  ],
   ["queue_bytes", "Bytes of their bodies.", [], ({ tools }) => one(tools.room.bytes)],
   [
     "worker_full",

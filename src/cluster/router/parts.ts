@@ -11,6 +11,7 @@ import type { Membership, WorkerInfo } from "#cluster/protocol";
 import { Dispatcher, IndexedPrefixes, seededRng } from "#cluster/routing";
 import { ownVersion } from "#server";
 import { createRouterApp } from "./app.ts";
+import { BodyBudget } from "./body-budget.ts";
 import type { RouterConfig } from "./config.ts";
 import type { RouterContext } from "./context.ts";
 import { FleetCaches } from "./fleet-caches.ts";
@@ -42,7 +43,8 @@ export interface RouterParts {
 export function createParts(config: RouterConfig, secrets: RouterSecrets): RouterParts {
   const registry = new Registry();
   const texts = new WeakMap<FastifyRequest, string>();
-  const app = createRouterApp({ config, texts, requests: requestCounter(registry) });
+  const bodies = new BodyBudget(config, registry);
+  const app = createRouterApp({ config, texts, bodies, requests: requestCounter(registry) });
   const say = (message: string, fields: object = {}) => app.log.info(fields, message);
   const warn = (message: string, fields: object = {}) => app.log.warn(fields, message);
   const warnOfRedis = unlessSaid(warn);
@@ -92,7 +94,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   };
   const context: RouterContext = {
     ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits, relays },
-    ...{ registry, texts, tools, version: ownVersion(), state: { draining: false } },
+    ...{ registry, bodies, texts, tools, version: ownVersion(), state: { draining: false } },
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);
