@@ -5,6 +5,7 @@ import type { ExplainedWorker, Explanation } from "#cluster/routing";
 import type { RouterContext } from "./context.ts";
 import { readRequest } from "./generation-request.ts";
 import type { ReadPrompts } from "./prompt-reader.ts";
+import { withModel } from "./unnamed-model.ts";
 
 export function explainRoutes(app: FastifyInstance, context: RouterContext): void {
   app.get<{ Querystring: { prompt?: string; model?: string } }>(
@@ -31,11 +32,12 @@ async function explain(
   body: unknown,
 ): Promise<unknown> {
   const isChat = typeof body === "object" && body !== null && "messages" in body;
-  const order = readRequest({
+  const read = readRequest({
     ...{ path: isChat ? "/v1/chat/completions" : "/v1/completions", id: request.id, body },
     ...{ text: JSON.stringify(body) ?? "", headers: request.headers },
     sessionHeader: context.config.sessionHeader,
   });
+  const order = withModel(read, context.membership.workers);
   const signal = AbortSignal.timeout(context.config.connectTimeoutMs * 2);
   const prompts = await context.prompts.read(order, signal);
   const found = context.dispatcher.explain({ ...prompts.query, excluded: new Set() });

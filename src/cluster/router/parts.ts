@@ -86,7 +86,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   });
   const books = booksOf(config, warnOfRedis);
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
-  const prompts = promptsOf(membership, links, codecs);
+  const prompts = promptsOf(links, codecs);
   const sweep = new Sweep(shortestOf(config));
   const tools: RelayTools = {
     ...{ dispatcher, links, sweep, codecs, hits, room, shared, warn, limits: config },
@@ -208,7 +208,7 @@ function sharedLoads(books: RedisBooks, membership: Membership, dispatcher: Disp
   });
 }
 
-function promptsOf(membership: Membership, links: WorkerLinks, codecs: ModelCodecs): PromptReader {
+function promptsOf(links: WorkerLinks, codecs: ModelCodecs): PromptReader {
   const remote = new RemoteTokens(systemClock);
   return new PromptReader({
     ...{ codecs, remote },
@@ -219,10 +219,6 @@ function promptsOf(membership: Membership, links: WorkerLinks, codecs: ModelCode
         const serves = model === null || info.models.includes(model);
         if (serves && breaker.admits && remote.mayAsk(link, request)) return link;
       }
-      return null;
-    },
-    defaultModel: () => {
-      for (const { info } of membership.workers.values()) return info.models[0] ?? null;
       return null;
     },
   });

@@ -23,8 +23,6 @@ export interface PromptReaderOptions {
   readonly remote: RemoteTokens;
   /** A worker of another engine that serves the model and can be asked; null: there is none. */
   readonly askable: (request: GenerationRequest) => WorkerLink | null;
-  /** The main name of what the fleet serves where a request names no model. */
-  readonly defaultModel: () => string | null;
 }
 
 /** Characters of a token, where no tokenizer is known. */
@@ -62,8 +60,7 @@ export class PromptReader {
     request: GenerationRequest,
     signal: AbortSignal,
   ): Promise<readonly (readonly number[])[] | null> {
-    const { kind, body } = request;
-    const model = request.model ?? this.#options.defaultModel();
+    const { kind, body, model } = request;
     const source = model === null ? null : this.#options.codecs.sourceOf(model);
     if (source === null || request.isPrivate) return null;
     try {

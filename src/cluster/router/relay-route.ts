@@ -7,6 +7,7 @@ import { readRequest } from "./generation-request.ts";
 import { Relay } from "./relay.ts";
 import { passedHeaders } from "./relay-answers.ts";
 import type { RelayAnswer } from "./relay-order.ts";
+import { withModel } from "./unnamed-model.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -35,11 +36,12 @@ async function relayRequest(
 ): Promise<FastifyReply> {
   const arrivedMs = performance.now();
   admit(context);
-  const order = readRequest({
+  const read = readRequest({
     ...{ path, id: request.id, body: request.body, headers: request.headers },
     text: context.texts.get(request) ?? "",
     sessionHeader: context.config.sessionHeader,
   });
+  const order = withModel(read, context.membership.workers);
   const prompts = await context.prompts.read(order, hangUpSignal(reply));
   const relay = new Relay(context.tools, {
     ...{ request: order, ...prompts, key: keyOf(context, request) },

@@ -21,10 +21,14 @@ export function markedBody(request: GenerationRequest, fields: PrivateFields): s
   const own = privateJson(request, fields);
   const { promptTokenIds: ids } = fields;
   if (ids !== null && !showsPrompt(request)) return withIds(request, own, ids);
-  const { text } = request;
-  const open = text.indexOf("{") + 1;
-  const isEmpty = /^\s*\}/.test(text.slice(open, open + 64));
-  return `${text.slice(0, open)}"perigee":${own}${isEmpty ? "" : ","}${text.slice(open)}`;
+  return withFirstField(request.text, `"perigee":${own}`);
+}
+
+/** The JSON of an object with one more field before all others. */
+export function withFirstField(json: string, field: string): string {
+  const open = json.indexOf("{") + 1;
+  const isEmpty = /^\s*\}/.test(json.slice(open, open + 64));
+  return `${json.slice(0, open)}${field}${isEmpty ? "" : ","}${json.slice(open)}`;
 }
 
 /** An echo is the prompt as it was written, which ids may not spell. */
