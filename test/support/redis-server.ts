@@ -15,6 +15,9 @@ const PROGRAM = ["redis-server", "valkey-server"].find(
 export const NO_REDIS: string | null =
   PROGRAM === undefined ? "needs redis-server or valkey-server 7.0 or newer in PATH" : null;
 
+/** The program's name, where there is one. */
+export const REDIS_PROGRAM: string = PROGRAM ?? "redis-server";
+
 /** Keeps nothing on disk: it starts empty each time. */
 export class TestRedis {
   readonly port: number;
@@ -52,7 +55,7 @@ export class TestRedis {
   async start(): Promise<void> {
     const options = ["--port", `${this.port}`, "--bind", "127.0.0.1", "--save", "", "--dir"];
     const access = this.#password === null ? [] : ["--requirepass", this.#password];
-    this.#process = spawn(PROGRAM ?? "redis-server", [...options, this.#folder, ...access], {
+    this.#process = spawn(REDIS_PROGRAM, [...options, this.#folder, ...access], {
       stdio: "ignore",
       env: { ...process.env, ...this.#env },
     });

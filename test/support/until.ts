@@ -4,9 +4,9 @@ const PATIENCE_MS = 20_000;
 const STEP_MS = 5;
 
 /** Waits until something holds; fails, saying what, after far longer than it should take. */
-export async function until(what: string, holds: () => boolean): Promise<void> {
+export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const start = performance.now();
-  while (!holds()) {
+  while (!(await holds())) {
     if (performance.now() - start > PATIENCE_MS) throw new Error(`never came true: ${what}`);
     await sleep(STEP_MS);
   }

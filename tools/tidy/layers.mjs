@@ -81,9 +81,10 @@ export const ROOMS = {
     index: ["protocol"],
     routing: ["protocol"],
     http: [],
-    feeds: ["protocol", "http"],
-    membership: ["protocol", "http"],
-    router: ["protocol", "index", "routing", "http", "feeds", "membership"],
+    redis: [],
+    feeds: ["protocol", "http", "redis"],
+    membership: ["protocol", "http", "redis"],
+    router: ["protocol", "index", "routing", "http", "redis", "feeds", "membership"],
   },
 };
 
@@ -101,6 +102,7 @@ export const ROOM_LAYERS = {
   "cluster/index": ["base", "kvcache"],
   "cluster/routing": ["base", "kvcache"],
   "cluster/http": ["base"],
+  "cluster/redis": ["base"],
   "cluster/feeds": ["base", "kvcache"],
 };
 

@@ -1,6 +1,7 @@
 /** Connections to Redis for event streams: they come back by themselves, and say so once. */
-import { Redis } from "ioredis";
-import { EngineError, messageOf } from "#base";
+import type { Redis } from "ioredis";
+import { messageOf } from "#base";
+import { readRedisAddress } from "#cluster/redis";
 
 const CONNECT_MS = 2000;
 const RETRY_MS_MIN = 100;
@@ -9,26 +10,26 @@ const RETRY_MS_MAX = 5000;
 const SILENCE_MS = 5000;
 
 /**
- * Opens a connection to `redis://` or `rediss://`. `warn` receives one line when Redis goes away,
- * and one when it is back; never the password. Commands fail at once while it is away. Throws
- * INVALID_ARGUMENT for another URL.
+ * Opens a connection, to an address as `readRedisAddress` reads it. `warn` receives one line when
+ * Redis goes away, and one when it is back; never the password. Commands fail at once while it is
+ * away. Throws INVALID_ARGUMENT for another text.
  */
 export function openRedis(url: string, warn: (message: string) => void): Redis {
-  const place = placeOf(url);
-  const client = new Redis(url, {
+  const { place, open, isNoTrouble } = readRedisAddress(url);
+  const client = open({
     connectTimeout: CONNECT_MS,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     retryStrategy: (times) => Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(times, 10)),
-    // A master that became a replica takes no events: the name may stand for another one now.
-    reconnectOnError: (error) => error.message.startsWith("READONLY"),
   });
   let isAway = false;
   const away = (reason: string) => {
     if (!isAway) warn(`Cannot reach Redis at ${place}: ${reason}; trying again`);
     isAway = true;
   };
-  client.on("error", (error) => away(messageOf(error)));
+  client.on("error", (error) => {
+    if (!isNoTrouble(messageOf(error))) away(messageOf(error));
+  });
   client.on("close", () => {
     if (client.status !== "end") away("the connection was closed");
   });
@@ -48,17 +49,4 @@ export async function inTime<T>(answer: Promise<T>, redis: Redis): Promise<T> {
   } finally {
     clearTimeout(timeout);
   }
-}
-
-/** Host and port, without user and password. */
-function placeOf(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : null;
-  if (parsed !== null && /^rediss?:$/.test(parsed.protocol) && parsed.hostname !== "") {
-    return parsed.host;
-  }
-  throw new EngineError(
-    "INVALID_ARGUMENT",
-    "Cannot reach Redis: its URL must be like redis://host:6379, it is not",
-    { param: "redis" },
-  );
 }

@@ -9,7 +9,8 @@ export const WorkerOptions = z
       .nullable()
       .default(null)
       .describe(
-        "Redis or Valkey of the fleet, e.g. redis://10.0.0.1:6379; a password belongs into the " +
+        "Redis or Valkey of the fleet, e.g. redis://10.0.0.1:6379, or its sentinels, e.g. " +
+          "redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/MASTER; a password belongs into the " +
           "variable PERIGEE_REDIS, which other users of the machine cannot read. none: routers " +
           "are given the worker's address.",
       ),

@@ -1,5 +1,6 @@
-import { Redis, type RedisOptions } from "ioredis";
-import { EngineError, messageOf } from "#base";
+import type { Redis } from "ioredis";
+import { messageOf } from "#base";
+import { type RedisAddress, readRedisAddress } from "#cluster/redis";
 
 const CONNECT_MS = 2000;
 const COMMAND_MS = 1000;
@@ -8,7 +9,7 @@ const RETRY_MS_MAX = 2000;
 
 /** What a link is opened with. */
 export interface RedisLinkOptions {
-  /** `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. */
+  /** As `readRedisAddress` reads it. */
   readonly url: string;
   /** Receives a line when Redis goes away, and one when it is back. Never has the password. */
   readonly warn: (message: string) => void;
@@ -23,7 +24,7 @@ export interface RedisLinkOptions {
 export class RedisLink {
   /** For commands. */
   readonly client: Redis;
-  /** Host and port, for messages. */
+  /** Hosts and ports, for messages. */
   readonly place: string;
   readonly #warn: (message: string) => void;
   readonly #onReady = new Set<() => void>();
@@ -33,11 +34,12 @@ export class RedisLink {
   #closed = false;
   #replacing = false;
 
-  /** Throws INVALID_ARGUMENT for a URL that is none of Redis. */
+  /** Throws INVALID_ARGUMENT for an address that is none of Redis. */
   constructor({ url, warn, retryMsMax = RETRY_MS_MAX }: RedisLinkOptions) {
     this.#warn = warn;
-    this.place = placeOf(url);
-    this.client = this.#open(url, retryMsMax);
+    const address = readRedisAddress(url);
+    this.place = address.place;
+    this.client = this.#open(address, retryMsMax);
     this.client.on("ready", () => this.#ready());
   }
 
@@ -81,18 +83,17 @@ export class RedisLink {
     for (const client of [...this.#others, this.client]) client.disconnect();
   }
 
-  #open(url: string, retryMsMax: number): Redis {
-    const options = {
+  #open({ open, isNoTrouble }: RedisAddress, retryMsMax: number): Redis {
+    const client = open({
       connectTimeout: CONNECT_MS,
       commandTimeout: COMMAND_MS,
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       retryStrategy: (times) => Math.min(retryMsMax, RETRY_MS_MIN * 2 ** Math.min(times, 10)),
-      // A master that became a replica refuses writes: the name may stand for another one now.
-      reconnectOnError: (error) => error.message.startsWith("READONLY"),
-    } satisfies RedisOptions;
-    const client = new Redis(url, options);
-    client.on("error", (error) => this.#say(messageOf(error)));
+    });
+    client.on("error", (error) => {
+      if (!isNoTrouble(messageOf(error))) this.#say(messageOf(error));
+    });
     return client;
   }
 
@@ -103,8 +104,11 @@ export class RedisLink {
   }
 
   #say(reason: string): void {
-    if (this.#closed || this.#trouble === troubleOf(reason)) return;
-    this.#trouble = troubleOf(reason);
+    const trouble = troubleOf(reason);
+    if (this.#closed || this.#trouble === trouble) return;
+    // Commands that fail meanwhile know less than the connection does.
+    if (this.#trouble !== null && trouble === "away") return;
+    this.#trouble = trouble;
     this.#warn(
       `Cannot use Redis at ${this.place}: it must answer, current state is ${this.#trouble}; ` +
         "what is known stays, trying again",
@@ -121,22 +125,13 @@ function troubleOf(reason: string): string {
   if (/timed out|ETIMEDOUT/i.test(reason)) return "silent";
   if (/LOADING/.test(reason)) return "loading its data";
   if (/READONLY/.test(reason)) return "a replica that takes no writes";
+  if (/NOREPLICAS/.test(reason)) return "a master without its replicas";
+  if (/^All sentinels are unreachable/.test(reason)) {
+    const isAnswered = /No such master/.test(reason) || !reason.includes("Last error");
+    return isAnswered ? "a master that no sentinel knows" : "no sentinel that answers";
+  }
   const code = /\b(ECONNREFUSED|ECONNRESET|ENOTFOUND|EHOSTUNREACH|EPIPE|EAI_AGAIN)\b/.exec(reason);
   if (code !== null) return code[0];
   if (/Stream isn't writeable|Connection is closed|max retries/i.test(reason)) return "away";
   return reason.slice(0, 200);
-}
-
-function placeOf(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : null;
-  if (parsed === null || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === "") {
-    // Not the text itself, which may have a password.
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      "Cannot use Redis: redis must be an address such as redis://10.0.0.1:6379, current value " +
-        "is another text",
-      { param: "redis" },
-    );
-  }
-  return `${parsed.hostname}:${parsed.port || "6379"}`;
 }

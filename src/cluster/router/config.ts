@@ -20,9 +20,10 @@ export const RouterOptions = z
       .nullable()
       .default(null)
       .describe(
-        "Redis or Valkey of the fleet, where workers announce themselves; a password belongs " +
-          "into the variable PERIGEE_REDIS, which other users of the machine cannot read. none: " +
-          "workers are those that are given.",
+        "Redis or Valkey of the fleet, where workers announce themselves, or its sentinels, e.g. " +
+          "redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/MASTER; a password belongs into the " +
+          "variable PERIGEE_REDIS, which other users of the machine cannot read. none: workers " +
+          "are those that are given.",
       ),
     policy: z
       .enum(ROUTING_POLICIES)

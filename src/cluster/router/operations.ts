@@ -1,6 +1,7 @@
 /** Routes for operators and load balancers. */
 import type { FastifyInstance } from "fastify";
 import { EngineError } from "#base";
+import { readRedisAddress } from "#cluster/redis";
 import { httpFailure } from "#server";
 import type { RouterContext } from "./context.ts";
 
@@ -38,7 +39,7 @@ function readinessProblem({ state, membership, links }: RouterContext): EngineEr
 /** The fleet as this router sees it, without secrets. */
 function serverInfo(context: RouterContext): unknown {
   const { version, config, membership, links, dispatcher, relays, state } = context;
-  const { apiKey, ...options } = config;
+  const { apiKey, redis, ...options } = config;
   return {
     version,
     role: "router",
@@ -51,6 +52,7 @@ function serverInfo(context: RouterContext): unknown {
       books: dispatcher.books.viewOf(info.id, null),
     })),
     api_keys: apiKey.length,
-    options,
+    // An address may have a password.
+    options: { ...options, redis: redis === null ? null : readRedisAddress(redis).place },
   };
 }
