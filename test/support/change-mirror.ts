@@ -142,5 +142,7 @@ function texts(names: BlockNames): string[] {
 }
 
 function scopeText({ model, blockTokens, salt, lora, group }: KvScope): string {
-  return `${model}/${blockTokens}/${salt}/${lora}/${group}`;
+  // Of other engines a number stands behind a character that is in no name.
+  const adapter = lora?.replace("\u0000", "") ?? null;
+  return `${model}/${blockTokens}/${salt}/${adapter}/${group}`;
 }

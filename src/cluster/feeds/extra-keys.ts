@@ -24,7 +24,7 @@ export function isText({ other }: BlockKeys, block: number): boolean {
 export function blockKeys(fields: EventFields, blocks: number, isRoot: boolean): BlockKeys {
   const name = text(fields.lora_name, "lora_name");
   const id = fields.lora_id;
-  const lora = name ?? (typeof id === "number" || typeof id === "bigint" ? String(id) : null);
+  const lora = name ?? (typeof id === "number" || typeof id === "bigint" ? numbered(id) : null);
   let salt = text(fields.cache_salt, "cache_salt");
   const { extra_keys: lists } = fields;
   if (lists === null || lists === undefined) return { salt, lora, other: [] };
@@ -34,7 +34,9 @@ export function blockKeys(fields: EventFields, blocks: number, isRoot: boolean):
   const other = lists.map((keys: unknown, block) => {
     if (keys === null || keys === undefined) return false;
     if (!Array.isArray(keys)) throw malformed("extra_keys", "lists", keys);
-    const rest = keys.filter((key) => key !== name);
+    // Once: a salt may be the adapter's name, too.
+    const at = name === null ? -1 : keys.indexOf(name);
+    const rest = keys.filter((_, place) => place !== at);
     const [only] = rest;
     if (isRoot && block === 0 && rest.length === 1 && typeof only === "string") {
       salt = text(only, "extra_keys");
@@ -43,6 +45,11 @@ export function blockKeys(fields: EventFields, blocks: number, isRoot: boolean):
     return rest.length > 0;
   });
   return { salt, lora, other };
+}
+
+/** An adapter of which the number alone is told: no name that a worker lists is like it. */
+export function numbered(id: number | bigint): string {
+  return `\u0000${id}`;
 }
 
 function text(value: unknown, name: string): string | null {

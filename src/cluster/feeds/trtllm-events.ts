@@ -7,6 +7,7 @@ import { parse } from "lossless-json";
 import { EngineError, messageOf } from "#base";
 import type { KvLevel } from "#cluster/protocol";
 import { malformed, number } from "./engine-fields.ts";
+import { numbered } from "./extra-keys.ts";
 
 /** Most events of one answer: its buffer has some thousands. */
 const EVENTS_MAX = 2 ** 20;
@@ -106,7 +107,8 @@ export function trtllmData(event: unknown): TrtllmData {
 function block(value: unknown): TrtllmBlock {
   const fields = object(value, "blocks");
   const { lora_name: loraName = null, lora_id: loraId = null, cache_salt: salt = null } = fields;
-  const lora = loraName ?? loraId;
+  const isNumber = typeof loraId === "number" || typeof loraId === "bigint";
+  const lora = loraName ?? (isNumber ? numbered(loraId) : loraId);
   return {
     hash: hash(fields.block_hash),
     tokens: list(fields.mm_keys ?? [], "mm_keys").length > 0 ? null : textTokens(fields.tokens),

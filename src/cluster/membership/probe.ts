@@ -49,20 +49,23 @@ interface ModelCard {
 export async function probeWorker(target: ProbeTarget, epoch: string): Promise<ReportedWorker> {
   const own = await readReport(target);
   if (own !== null) return own;
-  const cards = basesFirst(modelCards(await ask(target, "/v1/models")));
-  const [first] = cards;
-  const adapters = cards.filter(({ parent }) => parent !== null).map(({ id }) => id);
-  if (first === undefined) throw strange("a list of models without a model");
-  const { kind, version, kv } = await identify(target, first.owner);
+  const cards = await modelsOf(target);
+  const { kind, version, kv } = await identify(target, cards[0].owner);
   const info: WorkerInfo = {
     ...{ id: target.url, epoch, url: target.url, kind, version },
-    models: cards.map(({ id }) => id),
-    ...(adapters.length > 0 ? { adapters } : {}),
+    ...listed(cards),
     fingerprint: null,
-    contextTokensMax: first.contextTokensMax,
     kv,
   };
   return { info, state: "ready", load: null };
+}
+
+/** The same server with the models and adapters that it lists now. Throws as `probeWorker`. */
+export async function withModels(target: ProbeTarget, info: WorkerInfo): Promise<WorkerInfo> {
+  const now = listed(await modelsOf(target));
+  const { adapters: _before, ...rest } = info;
+  // What is equal is equal as text, too: fields keep their places.
+  return now.adapters === undefined ? { ...rest, ...now } : { ...info, ...now };
 }
 
 /**
@@ -174,7 +177,24 @@ function modelCards(answer: SmallAnswer): readonly ModelCard[] {
   });
 }
 
-/** The main name is never an adapter's. */
+type ModelCards = readonly [ModelCard, ...ModelCard[]];
+
+/** The main name first, which is never an adapter's. */
+async function modelsOf(target: ProbeTarget): Promise<ModelCards> {
+  const [first, ...others] = basesFirst(modelCards(await ask(target, "/v1/models")));
+  if (first === undefined) throw strange("a list of models without a model");
+  return [first, ...others];
+}
+
+function listed(cards: ModelCards): Pick<WorkerInfo, "models" | "adapters" | "contextTokensMax"> {
+  const adapters = cards.filter(({ parent }) => parent !== null).map(({ id }) => id);
+  return {
+    models: cards.map(({ id }) => id),
+    ...(adapters.length > 0 ? { adapters } : {}),
+    contextTokensMax: cards[0].contextTokensMax,
+  };
+}
+
 function basesFirst(cards: readonly ModelCard[]): readonly ModelCard[] {
   const isBase = ({ parent }: ModelCard) => parent === null;
   return [...cards.filter(isBase), ...cards.filter((card) => !isBase(card))];

@@ -1,12 +1,21 @@
 import { messageOf } from "#base";
 import type { Member, WorkerState } from "#cluster/protocol";
-import { checkHealth, LOADING, type ProbeTarget, probeWorker, readReport } from "./probe.ts";
+import {
+  checkHealth,
+  LOADING,
+  type ProbeTarget,
+  probeWorker,
+  readReport,
+  withModels,
+} from "./probe.ts";
 
 /** Checks that fail before a worker is unreachable: one may be lost. */
 const FAILURES_MAX = 2;
 const RETRY_MS_MIN = 500;
 const RETRY_MS_MAX = 10_000;
 const CHECK_MS = 2000;
+/** A worker of another engine is asked for its models at each so many checks. */
+const MODELS_EACH = 3;
 
 /** What becomes known of a worker, and the lines about it. */
 export interface StaticWorkerEvents {
@@ -27,6 +36,7 @@ export class StaticWorker {
   #member: Member | null = null;
   #failures = 0;
   #starts = 0;
+  #checks = 0;
   /** What was said last; null: it is well. */
   #trouble: string | null = null;
 
@@ -66,7 +76,16 @@ export class StaticWorker {
       else this.#tell(report);
     } else {
       await checkHealth(this.#target, known.info.kind);
+      this.#checks++;
+      if (this.#checks % MODELS_EACH === 0) await this.#look(known);
     }
+  }
+
+  /** An engine loads and unloads adapters while it runs. Another model: it is another start. */
+  async #look({ info, state }: Member): Promise<void> {
+    const now = await withModels(this.#target, info);
+    if (now.models[0] !== info.models[0]) await this.#probe();
+    else this.#tell({ info: now, state });
   }
 
   /** A foreign server that was away may have started anew: it gets a new epoch. */

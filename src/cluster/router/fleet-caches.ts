@@ -11,7 +11,7 @@ import type {
   WorkerInfo,
   WorkerNumber,
 } from "#cluster/protocol";
-import type { IndexPlace, PrefixQuery } from "#cluster/routing";
+import { adapterOf, type IndexPlace, type PrefixQuery } from "#cluster/routing";
 
 /** Pieces of text in a block, where no tokenizer is known: 128 characters. */
 const TEXT_BLOCK = 32;
@@ -99,6 +99,11 @@ export class FleetCaches {
     const announces = this.announces(info) && isText !== true;
     const routed: IndexPlace["routed"] = (prompt) => index.routed(number, prompt, false);
     const place = { lookup: index, number, announces, lora };
+    if (announces && isBlind(info)) {
+      // What its events tell is looked up by no request: it may be an adapter's.
+      const { blockTokens } = info.kv ?? { blockTokens: BLOCK_TOKENS };
+      return { ...place, announces: false, model: `sent to ${main}`, blockTokens, routed };
+    }
     if (announces && info.kv !== null) {
       const exact = { ...place, groupWindows: info.kv.groupWindows, ...workerScope(info) };
       if (info.kind === "perigee" || cache.changes > 0) return exact;
@@ -199,9 +204,9 @@ export class FleetCaches {
   }
 }
 
-/** The adapter that the worker serves under this name; null: its base model. */
-function adapterOf({ adapters }: WorkerInfo, model: string | null): string | null {
-  return model !== null && adapters?.includes(model) ? model : null;
+/** SGLang's events do not tell the blocks of its adapters from those of their base model. */
+function isBlind({ kind, adapters = [] }: WorkerInfo): boolean {
+  return kind === "sglang" && adapters.length > 0;
 }
 
 const BEGINNINGS = 4;

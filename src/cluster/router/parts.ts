@@ -8,7 +8,7 @@ import { WorkerHttp } from "#cluster/http";
 import { HitCeiling } from "#cluster/index";
 import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
 import type { Membership, WorkerInfo } from "#cluster/protocol";
-import { Dispatcher, IndexedPrefixes, seededRng } from "#cluster/routing";
+import { Dispatcher, IndexedPrefixes, seededRng, serves } from "#cluster/routing";
 import { ownVersion } from "#server";
 import { createRouterApp } from "./app.ts";
 import { BodyBudget } from "./body-budget.ts";
@@ -216,8 +216,8 @@ function promptsOf(links: WorkerLinks, codecs: ModelCodecs): PromptReader {
       const { model } = request;
       for (const link of links.all) {
         const { info, breaker } = link;
-        const serves = model === null || info.models.includes(model);
-        if (serves && breaker.admits && remote.mayAsk(link, request)) return link;
+        const mayAsk = serves(info, model) && breaker.admits;
+        if (mayAsk && remote.mayAsk(link, request)) return link;
       }
       return null;
     },

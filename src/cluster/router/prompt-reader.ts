@@ -102,9 +102,11 @@ function readPrompts(
   };
 }
 
-/** SGLang's field; vLLM's adapters are names of models. */
+/** SGLang's field, or TensorRT-LLM's; vLLM's adapters are names of models. */
 function loraOf({ body }: GenerationRequest): string | null {
-  return typeof body.lora_path === "string" ? body.lora_path : null;
+  if (typeof body.lora_path === "string") return body.lora_path;
+  const { lora_request: lora } = body;
+  return isPlainObject(lora) && typeof lora.lora_name === "string" ? lora.lora_name : null;
 }
 
 /** Ids that the client sent itself. */

@@ -12,7 +12,7 @@ import type { SharedPart } from "./shared-loads.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
 import type { Watched } from "./sweep.ts";
 import type { Waiting } from "./waiting-room.ts";
-import { answerText, markedBody } from "./worker-body.ts";
+import { answerText, foreignBody, markedBody } from "./worker-body.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** A worker that gets the request. */
@@ -373,6 +373,7 @@ export class Relay implements Watched {
     const { codecs } = this.#tools;
     const { request, promptTokenIds, seed, created } = this.#order;
     const isKnown = request.kind === "chat" || request.kind === "completions";
+    if (isKnown && info.kind !== "perigee") return foreignBody(request, info);
     if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
     const marked = this.#marked;
     const begun = marked?.begun === true;

@@ -1,5 +1,6 @@
 /** The body that a worker gets. */
 import { isPlainObject } from "#base";
+import type { WorkerInfo } from "#cluster/protocol";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { ChoiceProgress } from "./marker-reader.ts";
 
@@ -29,6 +30,16 @@ export function withFirstField(json: string, field: string): string {
   const open = json.indexOf("{") + 1;
   const isEmpty = /^\s*\}/.test(json.slice(open, open + 64));
   return `${json.slice(0, open)}${field}${isEmpty ? "" : ","}${json.slice(open)}`;
+}
+
+/** SGLang looks at the field `lora_path` alone, and would answer with the base model. */
+export function foreignBody({ text, body, model }: GenerationRequest, info: WorkerInfo): string {
+  if (info.kind !== "sglang" || model === null || !info.adapters?.includes(model)) return text;
+  if ((body.lora_path ?? null) !== null) return text;
+  if (!Object.hasOwn(body, "lora_path")) {
+    return withFirstField(text, `"lora_path":${JSON.stringify(model)}`);
+  }
+  return JSON.stringify({ ...body, lora_path: model });
 }
 
 /** An echo is the prompt as it was written, which ids may not spell. */

@@ -4,7 +4,8 @@ import type { Upstream } from "./upstream.ts";
 
 /** One start of a worker, as the router talks to it. */
 export interface WorkerLink {
-  readonly info: WorkerInfo;
+  /** What it says of itself now: an engine may load and unload adapters while it runs. */
+  info: WorkerInfo;
   readonly upstream: Upstream;
   readonly breaker: CircuitBreaker;
   /** Headers of every request: the secret that the worker wants. */

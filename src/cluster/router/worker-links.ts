@@ -35,6 +35,13 @@ export class WorkerLinks {
     this.#stopListening = membership.listen({
       joined: (member) => this.#join(member),
       changed: ({ info, state }) => {
+        const link = this.#links.get(info.id);
+        const before = link?.info ?? info;
+        if (link !== undefined) link.info = info;
+        if (namesOf(before) !== namesOf(info)) {
+          options.say(`worker ${info.id} serves ${namesOf(info)} now`);
+          return;
+        }
         const isAway = state === "unreachable";
         (isAway ? options.warn : options.say)(`worker ${info.id} is ${state}`);
         if (isAway) options.onGone(info.id, "it is unreachable");
@@ -74,7 +81,7 @@ export class WorkerLinks {
     };
     this.#links.set(info.id, link);
     onJoined(link);
-    const served = info.models.join(", ");
+    const served = namesOf(info);
     this.#options.say(`worker ${info.id} joined: ${info.kind}, ${state}, serves ${served}`);
   }
 
@@ -87,4 +94,8 @@ export class WorkerLinks {
     this.#options.onLeft(id);
     void link.upstream.close();
   }
+}
+
+function namesOf({ models }: WorkerInfo): string {
+  return models.join(", ");
 }

@@ -20,6 +20,7 @@ import { LoadBooks } from "./load-books.ts";
 import { BLOCK_TOKENS, type PrefixFinder, type PrefixQuery } from "./prefix-finder.ts";
 import type { Reservation } from "./reservation.ts";
 import { type Fullness, fullness, type RoomLimits } from "./room.ts";
+import { serves } from "./served-model.ts";
 import { Traffic } from "./traffic.ts";
 
 /** A request that wants a worker. */
@@ -125,7 +126,7 @@ export class Dispatcher {
     for (const { info } of membership.workers.values()) this.#joined(info);
     this.#stopListening = membership.listen({
       joined: ({ info }) => this.#joined(info),
-      changed: () => {},
+      changed: ({ info }) => this.#models.joined(info.id, info.models),
       left: (id) => {
         this.books.left(id);
         this.speeds.left(id);
@@ -195,8 +196,8 @@ export class Dispatcher {
   laneOf(request: DispatchRequest): string {
     const ids: string[] = [];
     for (const { info, state } of this.#options.membership.workers.values()) {
-      const serves = request.model === null || info.models.includes(request.model);
-      if (serves && state === "ready" && hasRoom(request, info)) ids.push(info.id);
+      const mayServe = serves(info, request.model) && state === "ready";
+      if (mayServe && hasRoom(request, info)) ids.push(info.id);
     }
     return ids.join(" ");
   }
@@ -301,7 +302,7 @@ export class Dispatcher {
   }
 
   #leftOut(request: DispatchRequest, { info, state }: Member): Unrouted["reason"] | null {
-    if (request.model !== null && !info.models.includes(request.model)) return "model";
+    if (!serves(info, request.model)) return "model";
     if (state !== "ready") return "gone";
     const isOpen = this.#options.isOpen?.(info.id) ?? true;
     return request.excluded.has(info.id) || !isOpen ? "excluded" : null;

@@ -11,6 +11,7 @@
  *   load-books.ts        what was handed out and not got back; reservation.ts: one request's part;
  *                        worker-account.ts: one worker's sums
  *   fleet-speeds.ts      speeds of all workers; measured-speeds.ts: of one; decayed-fit.ts
+ *   served-model.ts      models and adapters by their names
  *   traffic.ts           how often requests come, and how long they are
  *   prefix-finder.ts     asks each index that knows of a worker
  *   in-flight-prefixes.ts   prompts that are not announced yet
@@ -71,4 +72,5 @@ export type {
   ReservationWatcher,
 } from "./reservation.ts";
 export type { Fullness, RoomLimits } from "./room.ts";
+export { adapterOf, serves } from "./served-model.ts";
 export { SharedDispatch } from "./shared-dispatch.ts";

@@ -181,7 +181,7 @@ class PrefixAnswers {
     if (tokens === null) return null;
     const answers = this.#answers.get(lookup) ?? new Map<string, PrefixAnswer>();
     this.#answers.set(lookup, answers);
-    const name = `${blockTokens} ${groupWindows.join()} ${lora ?? ""} ${model}`;
+    const name = JSON.stringify([blockTokens, groupWindows, lora, model]);
     const known = answers.get(name);
     if (known !== undefined) return known;
     const scope: KvScope = { model, blockTokens, salt, lora, group: 0 };

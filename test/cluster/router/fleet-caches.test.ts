@@ -73,3 +73,70 @@ test("[CL93] a Perigee that has announced nothing has nothing yet", () => {
   foundOf(caches, info, true);
   expect(caches.reports()).toMatchObject([{ announces: true, unannounced: 0 }]);
 });
+
+/** Blocks that a worker is found to have for a request of this model. */
+function foundFor(caches: FleetCaches, info: WorkerInfo, model: string): number {
+  const place = caches.placeOf(info, { model });
+  if (place === null) throw new Error("It is a member");
+  const { lora = null, blockTokens } = place;
+  const scope = { model: place.model, blockTokens, salt: null, lora, group: 0 };
+  return caches.index.find(caches.index.blocksOf(scope, TOKENS))[0]?.levels[2] ?? 0;
+}
+
+async function announcing(kind: "vllm" | "sglang", adapters: readonly string[]) {
+  const publisher = await EnginePublisher.start();
+  closing.push(publisher);
+  const zmq = { endpoint: publisher.endpoint, replayEndpoint: null, topic: "", ranks: 1 };
+  const kv = { blockTokens: 4, blocks: [100], groupWindows: [null], zmq };
+  const models = ["base", ...adapters];
+  const info = workerInfo({ id: kind, kind, kv, models, adapters, fingerprint: null });
+  const caches = cachesOf(info);
+  /** As often as it takes until the feed is connected. */
+  const tell = (...events: readonly unknown[]) =>
+    expect
+      .poll(async () => {
+        await publisher.publish(events);
+        return caches.reports()[0]?.changes;
+      })
+      .toBeGreaterThan(0);
+  const found = () =>
+    Object.fromEntries(models.map((name) => [name, foundFor(caches, info, name)]));
+  return { info, caches, tell, found };
+}
+
+const STORED = { type: "BlockStored", parent_block_hash: null, block_size: 4, medium: "GPU" };
+const RUN = { block_hashes: [11, 12], token_ids: [...TOKENS], group_idx: 0 };
+
+test("[CL153] blocks of vLLM's adapters are theirs alone, in lists and maps of all versions", async () => {
+  const names = ["tuned", "other", "7"];
+  const named = await announcing("vllm", names);
+  const event = { ...STORED, ...RUN, lora_id: null, lora_name: "tuned" };
+  await named.tell({ ...event, extra_keys: [["tuned"], ["tuned"]] });
+  expect(named.found()).toEqual({ base: 0, tuned: 2, other: 0, 7: 0 });
+  // vLLM up to 0.13 tells a number, which is no name: not even that of an adapter called so.
+  const numbered = await announcing("vllm", names);
+  await numbered.tell(["BlockStored", [11, 12], null, [...TOKENS], 4, 7, "GPU"]);
+  expect(numbered.found()).toEqual({ base: 0, tuned: 0, other: 0, 7: 0 });
+  const base = await announcing("vllm", names);
+  await base.tell(["BlockStored", [11, 12], null, [...TOKENS], 4, null, "GPU", null, [null, null]]);
+  expect(base.found()).toEqual({ base: 2, tuned: 0, other: 0, 7: 0 });
+  // A salt that is the adapter's name is a salt all the same.
+  const salted = await announcing("vllm", names);
+  await salted.tell({ ...event, extra_keys: [["tuned", "tuned"], ["tuned"]] });
+  expect(salted.found()).toEqual({ base: 0, tuned: 0, other: 0, 7: 0 });
+});
+
+test("[CL153] of an SGLang with adapters, whose events name none, what it was sent counts", async () => {
+  const { caches, info, tell, found } = await announcing("sglang", ["tuned"]);
+  await tell(["BlockStored", [11, 12], null, [...TOKENS], 4, null, "GPU"]);
+  expect(found()).toEqual({ base: 0, tuned: 0 });
+  const place = caches.placeOf(info, { model: "tuned" });
+  if (place === null) throw new Error("It is a member");
+  const scope = { model: place.model, blockTokens: 4, salt: null, lora: "tuned", group: 0 };
+  place.routed?.(caches.index.blocksOf(scope, TOKENS));
+  expect(found()).toEqual({ base: 0, tuned: 2 });
+  // Without adapters its events are those of its one model.
+  const plain = await announcing("sglang", []);
+  await plain.tell(["BlockStored", [11, 12], null, [...TOKENS], 4, null, "GPU"]);
+  expect(plain.found()).toEqual({ base: 2 });
+});
