@@ -1,6 +1,7 @@
 /** GET and POST /route/explain: who would get a request, and what each worker would cost. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
+import type { WorkerBooks } from "#cluster/protocol";
 import type { ExplainedWorker, Explanation } from "#cluster/routing";
 import type { RouterContext } from "./context.ts";
 import { readRequest } from "./generation-request.ts";
@@ -89,6 +90,17 @@ function workerJson(
     cached_tokens: [device * blockTokens, host * blockTokens, any * blockTokens],
     cost_ms: cost?.cost ?? null,
     terms_ms: cost?.terms ?? null,
-    load: candidate?.books ?? null,
+    load: candidate === null ? null : loadJson(candidate.books),
+  };
+}
+
+function loadJson(books: WorkerBooks): unknown {
+  const { requests, decoding, uncachedTokens, uncachedPairs, heldBlocks } = books;
+  return {
+    requests,
+    decoding,
+    uncached_tokens: uncachedTokens,
+    uncached_pairs: uncachedPairs,
+    held_blocks: heldBlocks,
   };
 }

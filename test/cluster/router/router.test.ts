@@ -4,7 +4,7 @@ import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { startRouter } from "#cluster";
+import { ROUTING_POLICIES, startRouter } from "#cluster";
 import { bundledModel } from "#engine";
 import { problemsOf, type StatusCounts } from "../../../src/cluster/router/status-watch.ts";
 import { joinedMetrics } from "../../../src/cluster/router/worker-metrics.ts";
@@ -140,6 +140,15 @@ describe("explanations", () => {
       await post("/route/explain", { ...chat, model: "x" })
     ).json()) as object;
     expect(unknown).toMatchObject({ chosen: null, unrouted: "model" });
+  });
+
+  test.each(ROUTING_POLICIES)("[CL91] all names of fields are snake_case: %s", async (policy) => {
+    const { get, post } = await routeToys([{}, {}], { policy });
+    await post("/v1/chat/completions", chat);
+    const text = await (await get("/route/explain?prompt=hello")).text();
+    const names = [...text.matchAll(/"([^"]*)":/g)].map(([, name]) => name);
+    expect(names).toContain("uncached_tokens");
+    for (const name of names) expect(name).toMatch(/^[a-z]+(_[a-z]+)*$/);
   });
 
   test("[CL91] prompts that share a beginning go where it is, also where no tokenizer is known", async () => {
