@@ -15,28 +15,28 @@ interface Mark {
 /**
  * Destroys connections of `server` that have pending bytes and for which the system accepts no
  * whole write within `timeoutMs`: stalled readers, vanished peers, and readers that take a byte now
- * and then. The request's handler receives `close`. All connections are checked periodically: a
- * timer reset by every write would cost more than the write's own bookkeeping. Returns a function
- * that stops the checks.
+ * and then. The request's handler receives `close`. Connections of which a write has left bytes
+ * pending are looked at periodically, until none are: a timer reset by every write would cost more
+ * than the write's own bookkeeping. Others cost nothing. Returns a function that stops the looks.
  */
 export function enforceWriteDeadline(
   server: Server,
   timeoutMs: number,
   onCut: (address: string) => void,
 ): () => void {
-  const marks = new Map<Socket, Mark>();
-  server.on("connection", (socket) => {
-    // A connection forwarded from another thread has its reader, and its deadline, there.
-    if (!(socket instanceof Socket)) return;
-    marks.set(socket, { sinceMs: performance.now(), takenBytes: 0 });
-    socket.once("close", () => marks.delete(socket));
-  });
+  const pending = new Map<Socket, Mark>();
+  const lookMs = Math.min(LOOK_MS_MAX, timeoutMs / LOOKS_PER_DEADLINE);
+  let timer: NodeJS.Timeout | null = null;
+  const stop = () => {
+    if (timer !== null) clearInterval(timer);
+    timer = null;
+  };
   const look = () => {
     const nowMs = performance.now();
-    for (const [socket, mark] of marks) {
-      const { writableLength } = socket;
-      const takenBytes = socket.bytesWritten - writableLength;
-      if (writableLength === 0 || takenBytes > mark.takenBytes) {
+    for (const [socket, mark] of pending) {
+      const takenBytes = takenBy(socket);
+      if (socket.writableLength === 0) pending.delete(socket);
+      else if (takenBytes > mark.takenBytes) {
         mark.sinceMs = nowMs;
         mark.takenBytes = takenBytes;
       } else if (nowMs - mark.sinceMs >= timeoutMs) {
@@ -44,8 +44,36 @@ export function enforceWriteDeadline(
         socket.destroy();
       }
     }
+    if (pending.size === 0) stop();
   };
-  const timer = setInterval(look, Math.min(LOOK_MS_MAX, timeoutMs / LOOKS_PER_DEADLINE));
-  timer.unref();
-  return () => clearInterval(timer);
+  server.on("connection", (socket) => {
+    // A connection forwarded from another thread has its reader, and its deadline, there.
+    if (!(socket instanceof Socket)) return;
+    onPending(socket, () => {
+      if (pending.has(socket)) return;
+      pending.set(socket, { sinceMs: performance.now(), takenBytes: takenBy(socket) });
+      timer ??= setInterval(look, lookMs).unref();
+    });
+    socket.once("close", () => pending.delete(socket));
+  });
+  return stop;
+}
+
+/** Calls back behind each write that leaves bytes pending; no event of the socket tells this. */
+function onPending(socket: Socket, callback: () => void): void {
+  const watched = <Wanted extends "write" | "end">(name: Wanted): Socket[Wanted] => {
+    const own = socket[name];
+    return function (this: Socket, ...words: unknown[]) {
+      const result: unknown = Reflect.apply(own, this, words);
+      if (this.writableLength > 0) callback();
+      return result;
+    } as Socket[Wanted]; // It takes and returns what the method does.
+  };
+  socket.write = watched("write");
+  socket.end = watched("end");
+}
+
+/** Bytes that the system has accepted. */
+function takenBy(socket: Socket): number {
+  return socket.bytesWritten - socket.writableLength;
 }
