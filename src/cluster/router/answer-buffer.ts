@@ -25,9 +25,10 @@ export class AnswerBuffer {
     return this.#passedOn;
   }
 
+  /** Copies the bytes. */
   add(bytes: Buffer): void {
     if (!this.#passedOn) {
-      this.#parts.push(bytes);
+      this.#parts.push(Buffer.from(bytes));
       this.#bytes += bytes.length;
       if (this.#bytes <= HELD_BYTES_MAX) return;
       this.#passedOn = true;

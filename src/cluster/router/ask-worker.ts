@@ -40,7 +40,7 @@ export function askWorker(link: WorkerLink, question: WorkerQuestion): Promise<W
         onData: (part) => {
           bytes += part.length;
           if (bytes > ANSWER_BYTES_MAX) call.abort(new Error("too long an answer"));
-          else parts.push(part);
+          else parts.push(Buffer.from(part));
         },
         onEnd: () => {
           clearTimeout(timer);

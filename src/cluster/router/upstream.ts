@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Dispatcher, Pool } from "undici";
 import { EngineError } from "#base";
+import { directConnector } from "./direct-reads.ts";
 
 /** Sockets without a request are closed after this long, before most servers close them. */
 const IDLE_MS = 4_000;
@@ -19,6 +20,7 @@ export interface UpstreamRequest {
 /** Receives an answer. After `onEnd` or `onFailure` nothing follows. */
 export interface UpstreamReader {
   onHead(status: number, headers: IncomingHttpHeaders): void;
+  /** The bytes hold until it returns: what is kept of them is copied. */
   onData(bytes: Buffer): void;
   onEnd(): void;
   onFailure(error: Error): void;
@@ -54,7 +56,7 @@ export class Upstream {
     this.#pool = new Pool(origin, {
       connections: null,
       pipelining: 1,
-      connect: { timeout: connectTimeoutMs, ...(ca === null ? {} : { ca }) },
+      connect: directConnector({ connectTimeoutMs, ca }),
       // The router has its own deadlines, which know a token from a comment.
       ...{ headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: IDLE_MS },
       maxHeaderSize: HEADER_BYTES_MAX,
@@ -115,7 +117,8 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void {
-    if (this.#over) return;
+    // An answer without a length has an empty part for each look at its connection.
+    if (this.#over || bytes.length === 0) return;
     this.#bytes += bytes.length;
     if (this.#bytes > this.#bytesMax) controller.abort(tooLong(this.#bytesMax));
     else this.#reader.onData(bytes);
