@@ -8,8 +8,8 @@
 //
 // Shapes   firstIds, firstSampled, drafted, roots, nodes, depths [C]; parents [C, P]; ids [T];
 //          sampled [R], i32
-// Work     one warp per tree; a lane has two nodes. Nodes whose tokens match are found at once; what
-//          is accepted grows by one level at a time.
+// Work     one warp per tree; a lane has two nodes. Nodes whose tokens match are found at once, and
+//          what is accepted grows by one level at a time
 // Bound    latency: some bytes per tree
 // Checked  bench/gpu/smoke.mjs, acceptTrees
 #include "params.h"
