@@ -14,6 +14,11 @@ export interface WarmUpOptions {
   readonly sequencesMax?: number;
   /** Longest context to capture for; longer ones are captured at their first step. */
   readonly contextTokens?: number;
+  /**
+   * Steps of drafts that are captured, too: most rows, and `DecoderLimits.treeTokensMax`. Default:
+   * null, none; they are captured at their first step.
+   */
+  readonly drafts?: { readonly rowsMax: number; readonly treeTokensMax: number } | null;
   readonly onProgress?: (progress: WarmUpProgress) => void;
 }
 
@@ -38,8 +43,8 @@ export async function warmUp(options: WarmUpOptions): Promise<void> {
   const { device, decoder, cache, sampled, onProgress } = options;
   if (!device.replays) return;
   const steps = stepsOf(options);
-  for (const [index, { sequences, contextTokens }] of steps.entries()) {
-    const step = emptyStep(sequences, contextTokens, decoder.layout.groups.length);
+  for (const [index, size] of steps.entries()) {
+    const step = emptyStep(size, decoder.layout.groups.length);
     for (let run = 0; run < runs; run++) {
       decoder.stage(step, sampled);
       decoder.forward(cache);
@@ -52,6 +57,10 @@ export async function warmUp(options: WarmUpOptions): Promise<void> {
 interface StepSize {
   readonly sequences: number;
   readonly contextTokens: number;
+  /** Whether sequences are rows of drafts. Default: false. */
+  readonly rowsApart?: boolean;
+  /** Words of a row of a tree mask. Default: 0, there is none. */
+  readonly treeWords?: number;
 }
 
 /** Largest first. */
@@ -61,10 +70,19 @@ function stepsOf({ device, decoder, cache, ...options }: WarmUpOptions): StepSiz
   const longest = Math.min(contextTokens, decoder.contextTokensMax(cache));
   const pad = (count: number) => device.paddedBatch(count, samplingMax);
   const sizes = roundedUpTo(Math.min(sequencesMax, samplingMax), pad);
-  return sizes.flatMap((sequences) => {
+  const plain = sizes.flatMap((sequences) => {
     const pad = (tokens: number) => decoder.paddedContext(tokens, sequences, cache);
     return roundedUpTo(longest, pad).map((contextTokens) => ({ sequences, contextTokens }));
   });
+  const { rowsMax = 0, treeTokensMax = 0 } = options.drafts ?? {};
+  // Short contexts alone: each more doubles the graphs.
+  const drafts = roundedUpTo(Math.min(rowsMax, samplingMax), pad).map((sequences) => {
+    const contextTokens = decoder.paddedContext(1, sequences, cache, true);
+    return { sequences, contextTokens, rowsApart: true };
+  });
+  const treeWords = Math.ceil(treeTokensMax / 32);
+  const trees = treeWords === 0 ? [] : drafts.map((size) => ({ ...size, treeWords }));
+  return [...plain, ...drafts, ...trees];
 }
 
 /** Distinct results of `pad` for 1 up to `most`, falling. */
@@ -75,7 +93,8 @@ function roundedUpTo(most: number, pad: (value: number) => number): number[] {
 }
 
 /** A step of sequences without context or slots. */
-function emptyStep(sequences: number, contextTokens: number, groups: number): StepInput {
+function emptyStep(size: StepSize, groups: number): StepInput {
+  const { sequences, contextTokens, rowsApart = false, treeWords = 0 } = size;
   const zeros = new Int32Array(sequences);
   const slots = new Int32Array(sequences).fill(-1);
   const tables = { slots, blockTables: new Int32Array(0) };
@@ -90,5 +109,10 @@ function emptyStep(sequences: number, contextTokens: number, groups: number): St
     queryLengthMax: 1,
     contextLengthMax: contextTokens,
     samplesAll: true,
+    rowsApart,
+    ...(treeWords > 0 && {
+      treeMask: new Uint32Array(sequences * treeWords),
+      treeStarts: zeros,
+    }),
   };
 }

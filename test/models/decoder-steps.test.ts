@@ -163,6 +163,22 @@ describe("steps made ahead", () => {
     expect(device.keys.every((key) => ahead.has(key))).toBe(true);
   });
 
+  test("are those of drafts, too, where some are loaded: chains, and trees", async () => {
+    const device = new PaddingDevice();
+    const { model, sources } = openRecordedModel("llama");
+    if (model.kind !== "decoder") throw new Error("A decoder is wanted");
+    const treeTokens = 64;
+    const driver = new DecoderDriver({ device, model, sources, sequences: 6, treeTokens });
+    const { decoder, cache } = driver;
+    await warmUp({ device, decoder, cache });
+    const plain = new Set(device.keys.splice(0));
+    const drafts = { rowsMax: 5, treeTokensMax: treeTokens };
+    await warmUp({ device, decoder, cache, drafts });
+    const added = [...new Set(device.keys)].filter((key) => !plain.has(key));
+    const sizes = added.map((key) => key.replace(/^decoder \d+ \d+ /, ""));
+    expect(sizes).toEqual(["6 50 apart", "4 50 apart", "6 50 apart tree", "4 50 apart tree"]);
+  });
+
   test("are none where nothing is kept", async () => {
     const device = new ReferenceDevice();
     const { decoder, cache } = driverOn(device);

@@ -368,14 +368,20 @@ function treePathMax(options: EngineOptions, spec: DecoderSpec): number {
   return Math.max(0, Math.min(treeTokensMax(options), ...windows) - 1);
 }
 
+/** Rows of drafts up to which steps are captured in advance: more rarely pay. */
+const WARM_DRAFT_ROWS = 64;
+
 /** Captures decode steps in advance where the device runs them as CUDA graphs. */
 async function makeGraphs(
   { message, context, device }: Loading,
   { step, memory }: Pick<LoadedParts, "step" | "memory">,
 ): Promise<void> {
+  const isDrafting = loadedDrafts(message.options).length > 0;
+  const trees = treeTokensMax(message.options);
   await warmUp({
     ...{ device, decoder: step.decoder, cache: memory.blocks, sampled: step.sampler.tokens },
     sequencesMax: message.options.scheduler.runningSequencesMax,
+    drafts: isDrafting ? { rowsMax: WARM_DRAFT_ROWS, treeTokensMax: trees } : null,
     onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
   });
   const { follower } = step;
