@@ -2,6 +2,7 @@
  * cluster/http: questions to workers, and streams of what they announce.
  *
  *   worker-http.ts   one request, its answer bounded; failureText: why there is none
+ *   deferred-ends.ts  connections whose end waits for a reader that pauses
  *   deadline.ts      one signal for an end from outside and for time that runs out
  *
  * Invariant: an aborted signal ends a request whatever its state, also that of a worker that
@@ -10,6 +11,7 @@
  * @module
  */
 export { Deadline } from "./deadline.ts";
+export { type ConnectorOptions, safeConnector } from "./deferred-ends.ts";
 export {
   failureText,
   systemHttp,

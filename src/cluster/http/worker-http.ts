@@ -1,5 +1,6 @@
 import { Agent, request } from "undici";
 import { EngineError, messageOf } from "#base";
+import { safeConnector } from "./deferred-ends.ts";
 
 /** Longest time to make a connection, in milliseconds. */
 const CONNECT_MS = 10_000;
@@ -35,7 +36,7 @@ export class WorkerHttp {
   /** `ca`: certificates of authorities for https workers, in PEM; null: the system's. */
   constructor(ca: string | null = null) {
     this.#agent = new Agent({
-      connect: { timeout: CONNECT_MS, ...(ca === null ? {} : { ca }) },
+      connect: safeConnector({ connectTimeoutMs: CONNECT_MS, ca }),
       // The callers have deadlines of their own.
       ...{ headersTimeout: 0, bodyTimeout: 0 },
     });

@@ -5,25 +5,17 @@
  */
 import type { Socket } from "node:net";
 import { buildConnector } from "undici";
+import { type ConnectorOptions, safeConnector } from "#cluster/http";
 
 /** Of all connections: what is read is used up before the next read. */
 const buffer = Buffer.allocUnsafeSlow(2 ** 16);
-
-export interface ConnectorOptions {
-  readonly connectTimeoutMs: number;
-  /** Certificates of authorities, in PEM, for https; null: the system's. */
-  readonly ca: string | null;
-}
 
 /**
  * Connects as undici does. What a handler gets of an answer is a view that holds until it returns;
  * https is decrypted by streams, whose bytes are their own.
  */
-export function directConnector({
-  connectTimeoutMs: timeout,
-  ca,
-}: ConnectorOptions): buildConnector.connector {
-  const secure = buildConnector({ timeout, ...(ca === null ? {} : { ca }) });
+export function directConnector(given: ConnectorOptions): buildConnector.connector {
+  const secure = safeConnector(given);
   return (options, callback) => {
     if (options.protocol === "https:") {
       secure(options, callback);
@@ -31,7 +23,7 @@ export function directConnector({
     }
     const reads = new DirectReads();
     const onread = { buffer, callback: (count: number) => reads.take(count) };
-    buildConnector({ timeout, onread })(options, (...answer) => {
+    buildConnector({ timeout: given.connectTimeoutMs, onread })(options, (...answer) => {
       if (answer[0] === null) reads.from(answer[1]);
       callback(...answer);
     });

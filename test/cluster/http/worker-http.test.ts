@@ -1,3 +1,5 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import {
   type AddressInfo,
@@ -5,7 +7,10 @@ import {
   type Server,
   type Socket,
 } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { createServer as createSecureListener } from "node:tls";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, expect, test } from "vitest";
@@ -32,8 +37,8 @@ async function listen(server: Server): Promise<string> {
 
 const serve = async (answer: RequestListener) => `http://${await listen(createServer(answer))}`;
 
-function client(): WorkerHttp {
-  const http = new WorkerHttp();
+function client(ca: string | null = null): WorkerHttp {
+  const http = new WorkerHttp(ca);
   closing.push(() => http.close());
   return http;
 }
@@ -92,3 +97,60 @@ test("a deadline ends with the outer signal, and lets go of it", () => {
   expect([deadline.signal.aborted, deadline.isLate]).toEqual([true, false]);
   expect(new Deadline(60_000, outer.signal).signal.aborted).toBe(true);
 });
+
+/** A key and its certificate, of localhost; null where openssl is missing. */
+function certificate(): { readonly key: string; readonly cert: string } | null {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-tls-"));
+  const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+  const made = spawnSync("openssl", [
+    ...["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert],
+    ...["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+  ]);
+  const found = made.status === 0;
+  const pair = found ? { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") } : null;
+  rmSync(folder, { recursive: true });
+  return pair;
+}
+const tls = certificate();
+
+test.each([
+  ["http", "whole"],
+  ["http", "cut"],
+  ["https", "whole"],
+  ["https", "cut"],
+])(
+  "[CL190] a connection that ends while its reader pauses: %s, answers that are %s",
+  async (scheme, kind) => {
+    // Without openssl there is no certificate.
+    if (scheme === "https" && tls === null) return;
+    const http = client(scheme === "https" ? tls?.cert : null);
+    const read = async (bytes: number): Promise<number> => {
+      const head = kind === "whole" ? "connection: close" : `content-length: ${bytes + 1}`;
+      const answer = (socket: Socket) => {
+        socket.on("error", () => {});
+        socket.once("data", async () => {
+          socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${"x".repeat(bytes)}`);
+          await sleep(40);
+          socket.end();
+        });
+      };
+      const listener =
+        scheme === "https" && tls !== null
+          ? createSecureListener(tls, answer)
+          : createListener(answer);
+      const url = `${scheme}://${await listen(listener)}`;
+      const { pieces } = await http.ask(url, { headers: {}, signal: new AbortController().signal });
+      // The end comes before the first look.
+      await sleep(150);
+      let found = 0;
+      for await (const piece of pieces) found += piece.length;
+      return found;
+    };
+    // What is read at a time decides whether the last bytes have been when the reader pauses.
+    const sizes = Array.from({ length: 24 }, (_, at) => 4_000 + at * 6_000);
+    const found = await Promise.allSettled(sizes.map(read));
+    if (kind === "whole") {
+      expect(found.map((one) => one.status === "fulfilled" && one.value)).toEqual(sizes);
+    } else expect(found.every(({ status }) => status === "rejected")).toBe(true);
+  },
+);
