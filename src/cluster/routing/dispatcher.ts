@@ -108,7 +108,7 @@ export interface ExplainedWorker {
  */
 export class Dispatcher {
   readonly books: LoadBooks;
-  readonly speeds = new FleetSpeeds();
+  readonly speeds: FleetSpeeds;
   readonly traffic = new Traffic();
   readonly #options: DispatcherOptions;
   readonly #policy: RoutingPolicy;
@@ -121,6 +121,7 @@ export class Dispatcher {
     this.#options = options;
     this.#models = new KnownModels(clock);
     this.#startedMs = clock.nowMs();
+    this.speeds = new FleetSpeeds(clock);
     this.books = new LoadBooks({ clock, observer: this.speeds });
     this.#policy = createPolicy(policy, { rng, outlook: () => this.traffic.outlook() });
     for (const { info } of membership.workers.values()) this.#joined(info);

@@ -1,5 +1,7 @@
+import type { Clock } from "#base";
 import type { WorkerSpeeds } from "#cluster/protocol";
 import { MeasuredSpeeds } from "./measured-speeds.ts";
+import { RelativeSpeed } from "./relative-speed.ts";
 import type { DecodeLoad, LoadObserver, PrefillWork } from "./reservation.ts";
 
 /**
@@ -7,8 +9,9 @@ import type { DecodeLoad, LoadObserver, PrefillWork } from "./reservation.ts";
  * the noise of measurement would send every prompt of an idle fleet to the same worker.
  */
 const ALIKE_FACTOR = 1.15;
-/** A worker that is measured less is taken for one like the others. */
-const OWN_SAMPLES = 16;
+/** About so many samples count of a worker, and of all of a kind. */
+const OWN_SAMPLES = 32;
+const GROUP_SAMPLES = 256;
 
 /** First tokens that come within this of each other were computed in one step. */
 const TOGETHER_MS = 1;
@@ -16,8 +19,14 @@ const TOGETHER_MS = 1;
 /** Speeds of every worker of a fleet, measured by what its requests took. */
 export class FleetSpeeds implements LoadObserver {
   /** By kind of worker: those of one model are compared with each other. */
-  readonly #groups = new Map<string, MeasuredSpeeds>();
+  readonly #groups = new Map<string, Group>();
   readonly #workers = new Map<string, Entry>();
+  readonly #clock: Clock;
+
+  /** Without a clock nothing that was measured ages. */
+  constructor(clock: Clock = { nowMs: () => 0 }) {
+    this.#clock = clock;
+  }
 
   /** A worker, and the kind that it belongs to. */
   joined(workerId: string, group: string): void {
@@ -29,11 +38,10 @@ export class FleetSpeeds implements LoadObserver {
   }
 
   speedsOf(workerId: string): WorkerSpeeds {
-    const { speeds, group, told } = this.#entryOf(workerId);
-    if (told) return speeds;
-    if (speeds.prefillSamples < OWN_SAMPLES) return group;
-    const factor = speeds.typicalPrefillMs / group.typicalPrefillMs;
-    return factor < ALIKE_FACTOR && factor > 1 / ALIKE_FACTOR ? group : speeds;
+    const { speeds, group, relative, told } = this.#entryOf(workerId);
+    const nowMs = this.#clock.nowMs();
+    const isOwn = told || relative.differs(group.relative, ALIKE_FACTOR, nowMs);
+    return isOwn ? speeds : group.speeds;
   }
 
   /** A worker's own measurement of itself; null: it says nothing any more. */
@@ -52,7 +60,11 @@ export class FleetSpeeds implements LoadObserver {
       return;
     }
     if (pending !== null) {
-      entry.group.prefilled(pending, pending.ms);
+      const { group, relative } = entry;
+      const expectedMs = group.speeds.expectedMs(pending);
+      const nowMs = this.#clock.nowMs();
+      for (const each of [relative, group.relative]) each.add(pending.ms, expectedMs, nowMs);
+      group.speeds.prefilled(pending, pending.ms);
       entry.speeds.prefilled(pending, pending.ms);
     }
     entry.pending = { ...work, ms };
@@ -60,7 +72,7 @@ export class FleetSpeeds implements LoadObserver {
 
   decoded(workerId: string, ms: number, tokens: number, load: DecodeLoad): void {
     const { group, speeds } = this.#entryOf(workerId);
-    group.decoded(ms, tokens, load);
+    group.speeds.decoded(ms, tokens, load);
     speeds.decoded(ms, tokens, load);
   }
 
@@ -73,15 +85,28 @@ export class FleetSpeeds implements LoadObserver {
   }
 
   #newEntry(name: string): Entry {
-    const group = this.#groups.get(name) ?? new MeasuredSpeeds();
+    const group = this.#groups.get(name) ?? {
+      speeds: new MeasuredSpeeds(),
+      relative: new RelativeSpeed(GROUP_SAMPLES),
+    };
     this.#groups.set(name, group);
-    return { group, speeds: new MeasuredSpeeds(), told: false, pending: null };
+    const relative = new RelativeSpeed(OWN_SAMPLES);
+    return { group, speeds: new MeasuredSpeeds(), relative, told: false, pending: null };
   }
 }
 
-interface Entry {
-  readonly group: MeasuredSpeeds;
+/** Workers of a kind, taken together. */
+interface Group {
   readonly speeds: MeasuredSpeeds;
+  /** Beside what was expected of them. */
+  readonly relative: RelativeSpeed;
+}
+
+interface Entry {
+  readonly group: Group;
+  readonly speeds: MeasuredSpeeds;
+  /** Beside what was expected of its group. */
+  readonly relative: RelativeSpeed;
   told: boolean;
   /** The last prompt; others may have been computed with it. */
   pending: { tokens: number; pairs: number; readonly ms: number } | null;

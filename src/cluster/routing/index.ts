@@ -10,7 +10,8 @@
  *                        session.ts; ring-choice.ts, hash-ring.ts: consistent hashing
  *   load-books.ts        what was handed out and not got back; reservation.ts: one request's part;
  *                        worker-account.ts: one worker's sums
- *   fleet-speeds.ts      speeds of all workers; measured-speeds.ts: of one; decayed-fit.ts
+ *   fleet-speeds.ts      speeds of all workers; measured-speeds.ts: of one; decayed-fit.ts,
+ *                        relative-speed.ts: whether it differs from others
  *   served-model.ts      models and adapters by their names
  *   traffic.ts           how often requests come, and how long they are
  *   prefix-finder.ts     asks each index that knows of a worker

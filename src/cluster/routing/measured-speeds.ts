@@ -1,6 +1,5 @@
 import type { WorkerSpeeds } from "#cluster/protocol";
 import { DecayedFit } from "./decayed-fit.ts";
-import { pairsOf, prefillMs } from "./load.ts";
 import type { DecodeLoad, PrefillWork } from "./reservation.ts";
 
 /**
@@ -25,8 +24,6 @@ const OUTLIER_FACTOR = 4;
 const TRUSTED_SAMPLES = 8;
 /** Nothing is computed for nothing: costs stay ordered by tokens. */
 const PREFILL_MS_MIN = 1e-5;
-/** Speeds are compared at a prompt of this length. */
-const TYPICAL_TOKENS = 4096;
 
 /** One worker's speeds, from the times of its requests. */
 export class MeasuredSpeeds implements WorkerSpeeds {
@@ -59,14 +56,9 @@ export class MeasuredSpeeds implements WorkerSpeeds {
   readonly decodeMs = (requests: number, tokens: number): number =>
     this.#told?.decodeMs(requests, tokens) ?? this.#decode.predict([1, requests, tokens]);
 
-  /** Of a prompt of usual length. */
-  get typicalPrefillMs(): number {
-    return prefillMs(this, TYPICAL_TOKENS, pairsOf(TYPICAL_TOKENS, TYPICAL_TOKENS));
-  }
-
-  /** Number of prompts that were measured. */
-  get prefillSamples(): number {
-    return this.#prefill.samples;
+  /** What was measured of others says that a prompt takes. */
+  expectedMs({ tokens, pairs }: PrefillWork): number {
+    return this.#prefill.predict([1, tokens, pairs]);
   }
 
   /** The worker's own measurement goes before what is seen from outside; null: none any more. */

@@ -58,6 +58,47 @@ describe("prompts", () => {
     expect(ms("unknown")).toBeGreaterThan(0);
   });
 
+  test("[CL171] a worker that was slow at its start is like the others soon, though it got nothing", () => {
+    let ms = 0;
+    const speeds = new FleetSpeeds({ nowMs: () => ms });
+    for (const id of ["a", "b", "c"]) speeds.joined(id, "m");
+    for (let round = 0; round < 10; round++) {
+      for (const [at, id] of ["a", "b"].entries()) {
+        serve(speeds, id, { seed: 10 * round + at, count: 10 });
+      }
+      serve(speeds, "c", { seed: 100 + round, factor: 3, count: 10 });
+      ms += 1000;
+    }
+    const isAlike = () => speeds.speedsOf("c") === speeds.speedsOf("a");
+    expect(isAlike()).toBe(false);
+    ms += 180_000;
+    expect(isAlike()).toBe(true);
+    // Tried again, it is as quick as they are, or still slow: some prompts tell.
+    serve(speeds, "c", { seed: 200, count: 20 });
+    expect(isAlike()).toBe(true);
+    for (const [at, id] of ["a", "b"].entries()) serve(speeds, id, { seed: 300 + at, count: 60 });
+    serve(speeds, "c", { seed: 201, factor: 3, count: 40 });
+    expect(isAlike()).toBe(false);
+  });
+
+  test.for([1, 2, 3, 4])(
+    "[CL171] times that vary widely tell no workers apart (seed %i)",
+    (seed) => {
+      const speeds = new FleetSpeeds();
+      const rng = seededRng(seed);
+      const ids = Array.from({ length: 8 }, (_, at) => `w${at}`);
+      for (const id of ids) speeds.joined(id, "m");
+      for (let turn = 0; turn < 2000; turn++) {
+        const id = ids[Math.floor(rng.next() * ids.length)] ?? "";
+        const tokens = Math.ceil(20 * 2 ** (rng.next() * 11));
+        // Half of them wait for something that the router does not see.
+        const wait = rng.next() < 0.5 ? 1 : 1 + 3 * rng.next();
+        speeds.prefilled(id, { tokens, pairs: pairsOf(tokens) }, (8 + 0.02 * tokens) * wait);
+        expect(new Set(ids.map((each) => speeds.speedsOf(each))).size).toBe(1);
+      }
+    },
+  );
+
   test("[CL68] a worker's own measurement goes before what is seen from outside", () => {
     const speeds = new FleetSpeeds();
     serve(speeds, "a", { seed: 1 });
