@@ -27,6 +27,11 @@ export class BlockNodes {
     return this.#table.find(low, high);
   }
 
+  /** Makes looking for the names of blocks `from` up to `until` quick. */
+  warm(keys: Uint32Array, from: number, until: number): void {
+    this.#table.warm(keys, from, until);
+  }
+
   /** A new node without members, of a name that has none; -1: there is no room. */
   insert(low: number, high: number): number {
     return this.#table.insert(low, high);

@@ -64,6 +64,36 @@ export class Holdings {
     );
   }
 
+  /** Makes looking for a worker's names quick: those of blocks `from` up to `until`. */
+  warm(worker: WorkerNumber, names: Uint32Array, from: number, until: number): void {
+    const low = this.#salts[worker * 2]!;
+    const high = this.#salts[worker * 2 + 1]!;
+    for (let at = from * 2; at < until * 2; at += 2) {
+      this.#entries.warm((names[at]! ^ low) >>> 0, (names[at + 1]! ^ high) >>> 0);
+    }
+  }
+
+  /**
+   * What blocks `from` up to `until` most likely mean, into `keys`; zeros where that is not quickly
+   * said. Of use to bring their nodes near.
+   */
+  guess(
+    worker: WorkerNumber,
+    names: Uint32Array,
+    { from, until, keys }: { from: number; until: number; keys: Uint32Array },
+  ): void {
+    const low = this.#salts[worker * 2]!;
+    const high = this.#salts[worker * 2 + 1]!;
+    for (let block = from; block < until; block++) {
+      const id = this.#entries.guess(
+        (names[block * 2]! ^ low) >>> 0,
+        (names[block * 2 + 1]! ^ high) >>> 0,
+      );
+      keys[(block - from) * 2] = id < 0 ? 0 : this.#word(id, NODE);
+      keys[(block - from) * 2 + 1] = id < 0 ? 0 : this.#word(id, NODE + 1);
+    }
+  }
+
   /**
    * The worker's newest, without references, under the name that was looked for last; -1: the
    * budget has no room.

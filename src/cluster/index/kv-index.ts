@@ -65,7 +65,7 @@ export interface KvIndexStats {
 
 const BYTES_MAX = 2 ** 30;
 /** Blocks of a long run that are named at a time. */
-const SLICE_BLOCKS = 1024;
+const SLICE_BLOCKS = 256;
 
 export class KvIndex implements PrefixLookup {
   readonly namer: BlockNamer;
@@ -214,6 +214,8 @@ export class KvIndex implements PrefixLookup {
       const keys = this.#keys.subarray(0, (until - from) * 2);
       const part = tokens.subarray(from * scope.blockTokens, until * scope.blockTokens);
       this.namer.nameRun(this.#parent, part, keys);
+      this.#book.holdings.warm(worker, names, from, until);
+      this.#tables.nodes.warm(keys, 0, until - from);
       for (let block = from; block < until; block++) {
         this.#book.announce(worker, names, block * 2, keys, (block - from) * 2, level);
       }
@@ -247,6 +249,7 @@ export class KvIndex implements PrefixLookup {
 
   #remove(worker: WorkerNumber, names: BlockNames, level: number | null): void {
     for (let at = 0; at < names.length; at += 2) {
+      if (at % (2 * SLICE_BLOCKS) === 0) this.#bringNear(worker, names, at >>> 1);
       const id = this.#book.holdings.find(worker, names[at]!, names[at + 1]!);
       if (id >= 0 && level === null) this.#book.drop(worker, id);
       else if (id < 0 || level === null || !this.#book.withdraw(worker, id, level)) {
@@ -255,6 +258,15 @@ export class KvIndex implements PrefixLookup {
       }
       this.#removed++;
     }
+  }
+
+  /** A slice of names, what they mean and its nodes: one by one, each would be waited for. */
+  #bringNear(worker: WorkerNumber, names: BlockNames, from: number): void {
+    const { holdings } = this.#book;
+    const until = Math.min(from + SLICE_BLOCKS, names.length >>> 1);
+    holdings.warm(worker, names, from, until);
+    holdings.guess(worker, names, { from, until, keys: this.#keys });
+    this.#tables.nodes.warm(this.#keys, 0, until - from);
   }
 
   #move(worker: WorkerNumber, names: BlockNames, from: number, to: number): void {

@@ -17,11 +17,12 @@ import { Slab } from "./slab.ts";
 
 /** Most workers of an index: ten bits of a member. */
 export const WORKERS_MAX = 1024;
-/** Words of a row for one level. */
+/** Words of a row for one level: 32 workers each. */
 export const ROW_WORDS = WORKERS_MAX / 32;
 /** The levels of caches, and the one of guesses behind them. */
 export const GUESSED = 3;
-const LEVELS = 4;
+/** In a row, the words of a level lie beside those of the others: a line has 128 workers. */
+export const LEVELS = 4;
 /** A member is its worker's number, shifted by this, and the levels. */
 export const LEVEL_BITS = 4;
 export const LEVEL_MASK = (1 << LEVEL_BITS) - 1;
@@ -191,19 +192,20 @@ export class MemberSets {
   }
 }
 
-/** Two members in a word, the first before the second. */
-function pair(first: number, second: number): number {
-  return first === 0 ? second : first | (second << MEMBER_BITS);
+/** Two members in a word, the smaller one first: equal sets are equal words. */
+function pair(one: number, other: number): number {
+  if (one === 0 || other === 0) return one | other;
+  return one < other ? one | (other << MEMBER_BITS) : other | (one << MEMBER_BITS);
 }
 
 function rowLevels(words: Uint32Array, place: number, worker: WorkerNumber): number {
-  const at = place + 1 + (worker >>> 5);
+  const at = place + 1 + (worker >>> 5) * LEVELS;
   const shift = worker & 31;
   return (
     ((words[at]! >>> shift) & 1) |
-    (((words[at + ROW_WORDS]! >>> shift) & 1) << 1) |
-    (((words[at + 2 * ROW_WORDS]! >>> shift) & 1) << 2) |
-    (((words[at + 3 * ROW_WORDS]! >>> shift) & 1) << 3)
+    (((words[at + 1]! >>> shift) & 1) << 1) |
+    (((words[at + 2]! >>> shift) & 1) << 2) |
+    (((words[at + 3]! >>> shift) & 1) << 3)
   );
 }
 
@@ -212,7 +214,7 @@ function changeRow(words: Uint32Array, place: number, worker: number, levels: nu
   const before = rowLevels(words, place, worker);
   const bit = 1 << (worker & 31);
   for (let level = 0; level < LEVELS; level++) {
-    const at = place + 1 + level * ROW_WORDS + (worker >>> 5);
+    const at = place + 1 + (worker >>> 5) * LEVELS + level;
     words[at] = (levels >>> level) & 1 ? words[at]! | bit : words[at]! & ~bit;
   }
   const count = words[place]! + (levels === 0 ? 0 : 1) - (before === 0 ? 0 : 1);

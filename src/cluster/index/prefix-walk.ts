@@ -13,12 +13,16 @@ import {
   kindOf,
   LEVEL_BITS,
   LEVEL_MASK,
+  LEVELS,
   type MemberSets,
   ROW,
   ROW_WORDS,
   secondMember,
   WORKERS_MAX,
 } from "./member-sets.ts";
+
+/** Nodes that are brought near at once: some 8 KiB. */
+const WARM_BLOCKS = 128;
 
 export class PrefixWalk {
   readonly #nodes: BlockNodes;
@@ -30,8 +34,8 @@ export class PrefixWalk {
   #starterCount = 0;
   /** [3, WORKERS_MAX] blocks that a starter has, per cumulative level. */
   readonly #counts = new Uint32Array(3 * WORKERS_MAX);
-  /** [3, ROW_WORDS] who has had every block so far, while nodes have rows. */
-  readonly #alive = new Int32Array(3 * ROW_WORDS);
+  /** [ROW_WORDS, LEVELS] who has had every block so far, while nodes have rows. */
+  readonly #alive = new Int32Array(ROW_WORDS * LEVELS);
   /** And from then on: their numbers, and the cumulative levels on which they have them. */
   readonly #list = new Uint16Array(WORKERS_MAX);
   readonly #listLevels = new Uint8Array(WORKERS_MAX);
@@ -61,6 +65,10 @@ export class PrefixWalk {
     if (blocks > this.#path.length) this.#path = new Uint32Array(blocks * 2);
     let depth = 0;
     for (; depth < blocks; depth++) {
+      // Not before the first is there: most of what is asked may be unknown.
+      if (depth % WARM_BLOCKS === 1) {
+        this.#nodes.warm(keys, depth, Math.min(blocks, depth + WARM_BLOCKS));
+      }
       const node = this.#nodes.find(keys[depth * 2]!, keys[depth * 2 + 1]!);
       if (node < 0) break;
       this.#path[depth] = node;
@@ -82,7 +90,13 @@ export class PrefixWalk {
     } else {
       this.#startList(set, depth);
     }
-    while (this.#stepList(set, at)) {
+    let last = 0;
+    for (;;) {
+      // Most nodes of a prompt have the one or two workers of the node before: nothing changes.
+      if (set !== last) {
+        if (!this.#stepList(set, at)) return;
+        last = kindOf(set) === INLINE ? set : 0;
+      }
       if (++at === depth) return;
       set = this.#nodes.touch(this.#path[at]!, now);
     }
@@ -97,14 +111,11 @@ export class PrefixWalk {
 
   #startRow(set: number, rowWords: number, depth: number): void {
     const words = this.#members.wordsOf(set);
-    const place = this.#members.placeOf(set) + 1;
-    for (let word = 0; word < rowWords; word++) {
-      const all =
-        words[place + word]! |
-        words[place + ROW_WORDS + word]! |
-        words[place + 2 * ROW_WORDS + word]! |
-        words[place + GUESSED * ROW_WORDS + word]!;
-      for (let level = 0; level < 3; level++) this.#alive[level * ROW_WORDS + word] = all;
+    const alive = this.#alive;
+    let from = this.#members.placeOf(set) + 1;
+    for (let word = 0; word < rowWords; word++, from += LEVELS) {
+      const all = words[from]! | words[from + 1]! | words[from + 2]! | words[from + GUESSED]!;
+      for (let level = 0; level < 3; level++) alive[word * LEVELS + level] = all;
       for (let bits = all; bits !== 0; bits &= bits - 1) this.#start(bitIn(word, bits), depth);
     }
   }
@@ -113,38 +124,44 @@ export class PrefixWalk {
   #stepRow(set: number, rowWords: number, at: number): boolean {
     const alive = this.#alive;
     const words = this.#members.wordsOf(set);
-    const place = this.#members.placeOf(set) + 1;
+    let from = this.#members.placeOf(set) + 1;
     let left = 0;
-    for (let word = 0; word < rowWords; word++) {
-      let has = words[place + GUESSED * ROW_WORDS + word]!;
-      for (let level = 0; level < 3; level++) {
-        has |= words[place + level * ROW_WORDS + word]!;
-        const before = alive[level * ROW_WORDS + word]!;
-        const lost = before & ~has;
-        if (lost !== 0) {
-          this.#loseBits(lost, level * WORKERS_MAX + word * 32, at);
-          alive[level * ROW_WORDS + word] = before & has;
-        }
+    for (let word = 0; word < rowWords; word++, from += LEVELS) {
+      const device = words[from]! | words[from + GUESSED]!;
+      const near = device | words[from + 1]!;
+      const any = near | words[from + 2]!;
+      const here = word * LEVELS;
+      const lost =
+        (alive[here]! & ~device) | (alive[here + 1]! & ~near) | (alive[here + 2]! & ~any);
+      if (lost !== 0) {
+        this.#loseBits(word, 0, ~device, at);
+        this.#loseBits(word, 1, ~near, at);
+        this.#loseBits(word, 2, ~any, at);
       }
-      left |= alive[2 * ROW_WORDS + word]!;
+      left |= alive[here + 2]!;
     }
     return left !== 0;
   }
 
-  #loseBits(lost: number, base: number, at: number): void {
-    for (let bits = lost; bits !== 0; bits &= bits - 1) {
-      this.#counts[base + 31 - Math.clz32(bits & -bits)] = at;
+  /** Of a row's word: the workers that have a level no more from block `at` on. */
+  #loseBits(word: number, level: number, missing: number, at: number): void {
+    const before = this.#alive[word * LEVELS + level]!;
+    const base = level * WORKERS_MAX;
+    for (let bits = before & missing; bits !== 0; bits &= bits - 1) {
+      this.#counts[base + bitIn(word, bits)] = at;
     }
+    this.#alive[word * LEVELS + level] = before & ~missing;
   }
 
   /** From bits to a list. */
   #listAlive(rowWords: number): void {
     this.#listLength = 0;
     for (let word = 0; word < rowWords; word++) {
-      for (let bits = this.#alive[2 * ROW_WORDS + word]!; bits !== 0; bits &= bits - 1) {
+      const here = word * LEVELS;
+      for (let bits = this.#alive[here + 2]!; bits !== 0; bits &= bits - 1) {
         const bit = bits & -bits;
-        const device = (this.#alive[word]! & bit) === 0 ? 0 : 1;
-        const near = (this.#alive[ROW_WORDS + word]! & bit) === 0 ? 0 : 2;
+        const device = (this.#alive[here]! & bit) === 0 ? 0 : 1;
+        const near = (this.#alive[here + 1]! & bit) === 0 ? 0 : 2;
         this.#list[this.#listLength] = bitIn(word, bits);
         this.#listLevels[this.#listLength++] = device | near | 4;
       }
@@ -174,51 +191,47 @@ export class PrefixWalk {
   #stepList(set: number, at: number): boolean {
     const kind = kindOf(set);
     if (kind === ROW) {
-      this.#keepListed((worker) => CUMULATIVE[this.#members.levelsOf(set, worker)]!, at);
+      for (let place = 0; place < this.#listLength; place++) {
+        const worker = this.#list[place]!;
+        this.#marks[worker] = CUMULATIVE[this.#members.levelsOf(set, worker)]!;
+      }
+      this.#keepMarked(at);
     } else if (kind === INLINE) {
-      this.#stepInline(firstMember(set), secondMember(set), at);
+      this.#mark(firstMember(set));
+      this.#mark(secondMember(set));
+      this.#keepMarked(at);
+      this.#marks[firstMember(set) >>> LEVEL_BITS] = 0;
+      this.#marks[secondMember(set) >>> LEVEL_BITS] = 0;
     } else {
       const words = this.#members.wordsOf(set);
       const place = this.#members.placeOf(set);
       const end = place + this.#members.capacityOf(set);
-      const marks = this.#marks;
-      for (let from = place; from < end && words[from] !== 0; from++) {
-        marks[words[from]! >>> LEVEL_BITS] = CUMULATIVE[words[from]! & LEVEL_MASK]!;
-      }
-      this.#keepListed((worker) => marks[worker]!, at);
+      for (let from = place; from < end && words[from] !== 0; from++) this.#mark(words[from]!);
+      this.#keepMarked(at);
       for (let from = place; from < end && words[from] !== 0; from++)
-        marks[words[from]! >>> LEVEL_BITS] = 0;
+        this.#marks[words[from]! >>> LEVEL_BITS] = 0;
     }
     return this.#listLength > 0;
   }
 
-  #stepInline(first: number, second: number, at: number): void {
-    if (this.#listLength === 1) {
-      // Most of a prompt's nodes: one worker is left, and has all.
-      const worker = this.#list[0]!;
-      const levels =
-        first >>> LEVEL_BITS === worker
-          ? first & LEVEL_MASK
-          : second >>> LEVEL_BITS === worker
-            ? second & LEVEL_MASK
-            : 0;
-      if ((this.#listLevels[0]! & ~CUMULATIVE[levels]!) === 0) return;
-    }
-    this.#keepListed((worker) => {
-      if (first >>> LEVEL_BITS === worker) return CUMULATIVE[first & LEVEL_MASK]!;
-      return second >>> LEVEL_BITS === worker ? CUMULATIVE[second & LEVEL_MASK]! : 0;
-    }, at);
+  #mark(member: number): void {
+    if (member !== 0) this.#marks[member >>> LEVEL_BITS] = CUMULATIVE[member & LEVEL_MASK]!;
   }
 
   /** Notes what listed workers have no more from block `at` on; drops those who have nothing. */
-  #keepListed(cumulativeOf: (worker: WorkerNumber) => number, at: number): void {
+  #keepMarked(at: number): void {
+    const marks = this.#marks;
     let kept = 0;
     for (let from = 0; from < this.#listLength; from++) {
       const worker = this.#list[from]!;
       const before = this.#listLevels[from]!;
-      const after = before & cumulativeOf(worker);
-      for (let level = 0; level < 3; level++) {
-        if (((before ^ after) >>> level) & 1) this.#counts[level * WORKERS_MAX + worker] = at;
+      const after = before & marks[worker]!;
+      marks[worker] = 0;
+      if (before !== after) {
+        const lost = before ^ after;
+        if (lost & 1) this.#counts[worker] = at;
+        if (lost & 2) this.#counts[WORKERS_MAX + worker] = at;
+        if (lost & 4) this.#counts[2 * WORKERS_MAX + worker] = at;
       }
       if (after === 0) continue;
       this.#list[kept] = worker;
@@ -230,10 +243,16 @@ export class PrefixWalk {
   #matches(): PrefixMatch[] {
     const counts = this.#counts;
     const matches = new Array<PrefixMatch>(this.#starterCount);
+    // Many workers have as much as the one before: they share what says so.
+    let levels: PrefixMatch["levels"] = [0, 0, 0];
     for (let at = 0; at < this.#starterCount; at++) {
       const worker = this.#starters[at]!;
-      const host = counts[WORKERS_MAX + worker]!;
-      const levels = [counts[worker]!, host, counts[2 * WORKERS_MAX + worker]!] as const;
+      const device = counts[worker]!;
+      const near = counts[WORKERS_MAX + worker]!;
+      const any = counts[2 * WORKERS_MAX + worker]!;
+      if (levels[0] !== device || levels[1] !== near || levels[2] !== any) {
+        levels = [device, near, any];
+      }
       matches[at] = { worker, levels };
     }
     return matches;

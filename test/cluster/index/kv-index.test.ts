@@ -89,6 +89,40 @@ describe("random changes", () => {
     expect(index.stats()).toMatchObject({ memberships: 0, blocks: 0, workers: 0, refused: 0 });
   });
 
+  test.for([1, 2])("[CL184] long runs, and removals in any order (seed %i)", (seed) => {
+    const chances = new Chances(seed);
+    const naive = new NaiveKvIndex();
+    const index = indexOf(100);
+    // Two prompts that are equal up to half.
+    const prompts = [0, 1].map((prompt) =>
+      Uint32Array.from({ length: 600 * 4 }, (_, at) => at + (at < 300 * 4 ? 0 : prompt)),
+    );
+    for (let worker = 0; worker < 100; worker++) naive.reset(worker);
+    const apply = (worker: number, change: KvChange) => {
+      naive.apply(worker, [change]);
+      index.apply(worker, [change]);
+    };
+    for (let turn = 0; turn < 150; turn++) {
+      const worker = chances.below(100);
+      const blocks = 1 + chances.below(600);
+      const numbers = Array.from({ length: blocks }, (_, at) => at + 1);
+      const run = chances.of(prompts).subarray(0, blocks * 4);
+      apply(worker, stored(numbers, { tokens: run, level: chances.below(3) as KvLevel }));
+      if (turn % 3 !== 0) continue;
+      // Some twice, many not there, far more than one slice.
+      const some = Array.from({ length: chances.below(700) }, () => 1 + chances.below(650));
+      apply(worker, removed(some.slice(chances.below(2) * 600), turn % 2 === 0 ? null : 0));
+    }
+    for (const prompt of prompts) {
+      for (const blocks of [1, 2, 128, 129, 130, 299, 301, 600]) {
+        const part = prompt.subarray(0, blocks * 4);
+        const matches = sorted(index.find(index.blocksOf(scopeOf(), part)));
+        expect(matches).toEqual(naive.find(scopeOf(), part));
+      }
+    }
+    expect(index.stats().memberships).toBe(naive.memberships);
+  });
+
   test("[CL1] sets of any size, and those that shrink again, say who has a block", () => {
     const index = indexOf(1024);
     const has = new Map<number, number>();
