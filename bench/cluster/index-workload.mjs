@@ -39,6 +39,9 @@ const shared = Array.from({ length: FAMILIES }, (_, family) => ({
   names: namesFrom(0xf0000000 + family * 1000, SHARED_BLOCKS),
 }));
 
+/** The prompts that the whole fleet shares. */
+export const sharedTokens = shared.map(({ tokens }) => tokens);
+
 /** Lets workers join that have the shared prompts. */
 export function storeShared(index, workers) {
   for (let worker = 0; worker < workers; worker++) {

@@ -24,6 +24,9 @@ const REFERENCE_BITS = 10;
 /** Most references of a level that are counted; more are as this many. */
 export const REFERENCES_MAX = (1 << REFERENCE_BITS) - 1;
 
+/** Most names that are brought near at once. */
+export const NEAR_MAX = 256;
+
 export class Holdings {
   readonly #entries: KeyedSlab;
   /** Two words per worker that make keys of its names: equal names of two workers differ. */
@@ -32,6 +35,9 @@ export class Holdings {
   /** Of each worker's order: numbers plus one; 0: it is empty. */
   readonly #oldest = new Uint32Array(WORKERS_MAX);
   readonly #newest = new Uint32Array(WORKERS_MAX);
+
+  /** Of the names that were warmed last. */
+  readonly #hashes = new Uint32Array(NEAR_MAX);
 
   /** `salts` are secret, two random words for each of WORKERS_MAX workers. */
   constructor(budget: ByteBudget, secret: HashSecret, salts: Uint32Array) {
@@ -64,34 +70,41 @@ export class Holdings {
     );
   }
 
-  /** Makes looking for a worker's names quick: those of blocks `from` up to `until`. */
+  /** Makes looking for a worker's names quick: at most `NEAR_MAX`, from block `from` on. */
   warm(worker: WorkerNumber, names: Uint32Array, from: number, until: number): void {
     const low = this.#salts[worker * 2]!;
     const high = this.#salts[worker * 2 + 1]!;
-    for (let at = from * 2; at < until * 2; at += 2) {
-      this.#entries.warm((names[at]! ^ low) >>> 0, (names[at + 1]! ^ high) >>> 0);
-    }
-  }
-
-  /**
-   * What blocks `from` up to `until` most likely mean, into `keys`; zeros where that is not quickly
-   * said. Of use to bring their nodes near.
-   */
-  guess(
-    worker: WorkerNumber,
-    names: Uint32Array,
-    { from, until, keys }: { from: number; until: number; keys: Uint32Array },
-  ): void {
-    const low = this.#salts[worker * 2]!;
-    const high = this.#salts[worker * 2 + 1]!;
     for (let block = from; block < until; block++) {
-      const id = this.#entries.guess(
+      this.#hashes[block - from] = this.#entries.warm(
         (names[block * 2]! ^ low) >>> 0,
         (names[block * 2 + 1]! ^ high) >>> 0,
       );
-      keys[(block - from) * 2] = id < 0 ? 0 : this.#word(id, NODE);
-      keys[(block - from) * 2 + 1] = id < 0 ? 0 : this.#word(id, NODE + 1);
     }
+  }
+
+  /** As `find`, of the name at a place of those that were warmed last. */
+  findWarm(worker: WorkerNumber, place: number, low: number, high: number): number {
+    return this.#entries.findHashed(
+      this.#hashes[place]!,
+      (low ^ this.#salts[worker * 2]!) >>> 0,
+      (high ^ this.#salts[worker * 2 + 1]!) >>> 0,
+    );
+  }
+
+  /**
+   * What the first `count` names that were warmed last most likely mean, into `keys`; those of
+   * which that is not quickly said are left out. How many. Of use to bring their nodes near.
+   */
+  guess(count: number, keys: Uint32Array): number {
+    let guessed = 0;
+    for (let place = 0; place < count; place++) {
+      const id = this.#entries.guess(this.#hashes[place]!);
+      if (id < 0) continue;
+      keys[guessed * 2] = this.#word(id, NODE);
+      keys[guessed * 2 + 1] = this.#word(id, NODE + 1);
+      guessed++;
+    }
+    return guessed;
   }
 
   /**

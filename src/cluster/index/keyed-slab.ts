@@ -57,7 +57,11 @@ export class KeyedSlab {
 
   /** The entry of a key; -1: there is none. */
   find(low: number, high: number): number {
-    const hash = this.#hash(low, high);
+    return this.findHashed(this.#hash(low, high), low, high);
+  }
+
+  /** The same, of a key whose hash `warm` has said. */
+  findHashed(hash: number, low: number, high: number): number {
     const slots = this.#segments[hash >>> (32 - SEGMENT_BITS)]!;
     const mask = slots.length - 1;
     this.#lastHash = hash;
@@ -75,18 +79,18 @@ export class KeyedSlab {
 
   /**
    * Brings the slot of a key near without waiting for it, so that those of many keys are under way
-   * at once: `find` waits for each.
+   * at once: `find` waits for each. The key's hash.
    */
-  warm(low: number, high: number): void {
+  warm(low: number, high: number): number {
     const hash = this.#hash(low, high);
     const slots = this.#segments[hash >>> (32 - SEGMENT_BITS)]!;
     // Kept, so that the load is.
     this.#seen[0] = slots[(hash << 1) & (slots.length - 1)]!;
+    return hash;
   }
 
-  /** The entry of a key if it lies in its first slot, else -1: quicker than `find`. */
-  guess(low: number, high: number): number {
-    const hash = this.#hash(low, high);
+  /** The entry of a hash if it lies in its first slot, else -1: quicker than `find`. */
+  guess(hash: number): number {
     const slots = this.#segments[hash >>> (32 - SEGMENT_BITS)]!;
     const at = (hash << 1) & (slots.length - 1);
     return slots[at] === hash ? slots[at + 1]! - 1 : -1;

@@ -11,6 +11,7 @@ import type {
 } from "#cluster/protocol";
 import { BlockBook } from "./block-book.ts";
 import { BlockNamer, isBlockSize } from "./block-namer.ts";
+import { NEAR_MAX } from "./holdings.ts";
 import { IndexTables } from "./index-tables.ts";
 import { WORKERS_MAX } from "./member-sets.ts";
 import { WorkerNumbers } from "./worker-numbers.ts";
@@ -64,8 +65,8 @@ export interface KvIndexStats {
 }
 
 const BYTES_MAX = 2 ** 30;
-/** Blocks of a long run that are named at a time. */
-const SLICE_BLOCKS = 256;
+/** Blocks of a long run that are named, and names that are looked for, at a time. */
+const SLICE_BLOCKS = NEAR_MAX;
 
 export class KvIndex implements PrefixLookup {
   readonly namer: BlockNamer;
@@ -248,9 +249,11 @@ export class KvIndex implements PrefixLookup {
   }
 
   #remove(worker: WorkerNumber, names: BlockNames, level: number | null): void {
+    const { holdings } = this.#book;
     for (let at = 0; at < names.length; at += 2) {
-      if (at % (2 * SLICE_BLOCKS) === 0) this.#bringNear(worker, names, at >>> 1);
-      const id = this.#book.holdings.find(worker, names[at]!, names[at + 1]!);
+      const place = (at >>> 1) % SLICE_BLOCKS;
+      if (place === 0) this.#bringNear(worker, names, at >>> 1);
+      const id = holdings.findWarm(worker, place, names[at]!, names[at + 1]!);
       if (id >= 0 && level === null) this.#book.drop(worker, id);
       else if (id < 0 || level === null || !this.#book.withdraw(worker, id, level)) {
         this.#ignoredRemovals++;
@@ -265,8 +268,7 @@ export class KvIndex implements PrefixLookup {
     const { holdings } = this.#book;
     const until = Math.min(from + SLICE_BLOCKS, names.length >>> 1);
     holdings.warm(worker, names, from, until);
-    holdings.guess(worker, names, { from, until, keys: this.#keys });
-    this.#tables.nodes.warm(this.#keys, 0, until - from);
+    this.#tables.nodes.warm(this.#keys, 0, holdings.guess(until - from, this.#keys));
   }
 
   #move(worker: WorkerNumber, names: BlockNames, from: number, to: number): void {
