@@ -1,12 +1,18 @@
 /**
- * node bench/cluster/compare-routers.mjs [--only "perigee kv,smg cache_aware"] [--seeds 1]
- *   [--traffic trace|shared|agents] [--until 240] [--requests N] [--rate-scale 2] [--speedup 1]
- *   [--workers 8] [--per-process 4] [--blocks 55285,0,0] [--add] [--out FILE]
+ * node bench/cluster/compare-routers.mjs [--only "perigee kv;smg cache_aware"] [--seeds 3]
+ *   [--traffic conversation|agents|shared] [--until 240] [--requests N] [--rate-scale 2]
+ *   [--speedup 1] [--workers 8] [--per-process 4] [--blocks 55285,0,0] [--warming 120] [--add]
+ *   [--out FILE] [--against "perigee kv"]
  *
  * Routers one after the other before the same mock workers, with the same requests over HTTP: ours,
  * and others' from their packages (--list names them). Each run has a new fleet with empty caches.
  * Results are added to those in --out with --add: a row of the same router, traffic and seed is
- * replaced. The trace is looked for in PERIGEE_TRACES, then in ../shared/traces.
+ * replaced. Each router runs once with each seed: --seeds 3 are the seeds 1 to 3, --seeds 4,7 these
+ * two. At the end stand medians and spreads, and where the router of --against is better or worse
+ * than each other: seed by seed, by more than the spread of the differences.
+ *
+ *   conversation  Mooncake's trace, looked for in PERIGEE_TRACES, then in ../shared/traces
+ *   agents, shared   of the simulator: agents with tools; groups behind one system prompt each
  *
  *   hitRate     cached of all prompt tokens, as the workers count them
  *   usageHits   the same as clients are told in `usage`; null where a router does not tell
@@ -21,14 +27,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { costPreset } from "../../dist/simulator/index.js";
-import { readFlags } from "../../tools/flags.mjs";
-import { busyTicks, describeMachine, median } from "../machine.mjs";
+import { readFlags, refuse } from "../../tools/flags.mjs";
+import { busyTicks, describeMachine } from "../machine.mjs";
 import { programsOf, ROUTERS, startFleet } from "./compared-routers.mjs";
 import { end, folder, launch, saidBy, until, usageOf } from "./processes.mjs";
+import { summaryLines, verdictLines } from "./router-verdicts.mjs";
 import { askStream } from "./stream-client.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const WARMING = 120;
+const TRAFFICS = ["conversation", "agents", "shared"];
 const WARMING_AT_ONCE = 8;
 const MS_PER_TICK = 10;
 /** What a router follows must have arrived before it is measured. */
@@ -38,7 +45,7 @@ const { values: flags } = readFlags({
   options: {
     only: { type: "string", default: Object.keys(ROUTERS).join(";") },
     seeds: { type: "string", default: "1" },
-    traffic: { type: "string", default: "trace" },
+    traffic: { type: "string", default: "conversation" },
     until: { type: "number", default: 240, min: 1 },
     requests: { type: "number", min: 1 },
     "rate-scale": { type: "number", default: 2, min: 0.001 },
@@ -46,6 +53,8 @@ const { values: flags } = readFlags({
     workers: { type: "number", default: 8, min: 1 },
     "per-process": { type: "number", default: 4, min: 1 },
     blocks: { type: "string" },
+    warming: { type: "number", default: 120, min: 0 },
+    against: { type: "string", default: "perigee kv" },
     "cost-model": { type: "string", default: "h200-8b" },
     add: { type: "boolean", default: false },
     list: { type: "boolean", default: false },
@@ -60,9 +69,12 @@ async function main() {
   }
   const names = flags.only.split(";").map((name) => name.trim());
   const wrong = names.find((name) => ROUTERS[name] === undefined);
-  if (wrong !== undefined) throw new Error(`Cannot start ${wrong}: --list names all routers`);
+  if (wrong !== undefined) refuse(`Cannot start ${wrong}: --list names all routers`);
+  if (!TRAFFICS.includes(flags.traffic)) {
+    refuse(`Cannot send ${flags.traffic}: --traffic must be one of ${TRAFFICS.join(", ")}`);
+  }
   const report = readReport();
-  for (const seed of flags.seeds.split(",").map(Number)) {
+  for (const seed of seedsOf(flags.seeds)) {
     for (const name of names) {
       const row = await rowOf(name, seed);
       console.log(lineOf(row));
@@ -72,7 +84,17 @@ async function main() {
       write(report);
     }
   }
-  for (const line of summaries(report.rows)) console.log(line);
+  for (const line of summaryLines(report.rows)) console.log(line);
+  for (const line of verdictLines(report.rows, flags.against)) console.log(line);
+}
+
+/** A number of seeds, or a list of them. */
+function seedsOf(text) {
+  const numbers = text.split(",").map(Number);
+  if (numbers.some((seed) => !Number.isSafeInteger(seed) || seed < 1)) {
+    refuse(`Cannot use --seeds ${text}: it must be a number of seeds, or seeds with commas`);
+  }
+  return numbers.length > 1 ? numbers : Array.from({ length: numbers[0] }, (_, at) => at + 1);
 }
 
 /** A run, or why there is none. */
@@ -81,7 +103,7 @@ async function rowOf(name, seed) {
     ...{ router: name, traffic: flags.traffic, seed, workers: flags.workers },
     ...{ speedup: flags.speedup, rateScale: flags["rate-scale"] },
     ...(flags.requests === undefined ? {} : { requests: flags.requests }),
-    ...(flags.traffic === "trace" ? { untilSeconds: flags.until } : {}),
+    untilSeconds: flags.until,
   };
   const processes = [];
   try {
@@ -157,7 +179,7 @@ function chat(url, model, content, tokens) {
 async function warm(urls, model) {
   let next = 0;
   const client = async () => {
-    while (next < WARMING) {
+    while (next < flags.warming) {
       const at = next++;
       const content = `${at} warm words of ${at} `.repeat(300);
       await chat(urls[at % urls.length], model, content, 100);
@@ -188,7 +210,7 @@ async function runLoad({ urls, model, seed }) {
 }
 
 function trafficFile() {
-  if (flags.traffic !== "trace") return flags.traffic;
+  if (flags.traffic !== "conversation") return flags.traffic;
   const traces = process.env.PERIGEE_TRACES ?? join(root, "..", "shared", "traces");
   const file = join(traces, "conversation_trace.jsonl");
   if (!existsSync(file)) throw new Error(`Cannot send the trace: there is none at ${file}`);
@@ -271,24 +293,6 @@ function lineOf(row) {
     `router ${row.routerMs.toFixed(2)} ms ${row.rssMiB} MiB  fleet ${row.fleetMs.toFixed(1)} ms`,
     `own ${row.ownBusy.toFixed(2)} others ${row.othersBusy.toFixed(2)}  ${failed.join(", ")}`,
   ].join("  ");
-}
-
-/** Medians over seeds, with the least and the most. */
-function summaries(rows) {
-  const good = rows.filter(({ failed }) => failed === undefined);
-  const nameOf = ({ router, traffic }) => `${router} | ${traffic}`;
-  return [...new Set(good.map(nameOf))].map((name) => {
-    const runs = good.filter((row) => nameOf(row) === name);
-    const told = (of) => {
-      const values = runs.map(of);
-      return `${median(values)} (${Math.min(...values)} to ${Math.max(...values)})`;
-    };
-    return [
-      `${name} x ${runs.length}: hits ${told((r) => r.hitRate)}`,
-      `ttft p50 ${told((r) => r.ttftMs.p50)} p90 ${told((r) => r.ttftMs.p90)}`,
-      `imbalance ${told((r) => r.imbalance)} router ms ${told((r) => r.routerMs)}`,
-    ].join("  ");
-  });
 }
 
 await main();
