@@ -6,7 +6,7 @@
 export class DecayedFit {
   readonly #prior: readonly number[];
   readonly #keep: number;
-  /** [k, k] sums of x[i] * x[j], and [k] of x[i] * y, each sample divided by what was expected. */
+  /** [k, k] sums of x[i] * x[j], and [k] of x[i] * y, each sample divided by its size. */
   readonly #products: number[][];
   readonly #targets: number[];
   #coefficients: readonly number[];
@@ -35,8 +35,12 @@ export class DecayedFit {
 
   /** A sample of what is above 0. */
   add(x: readonly number[], y: number): void {
+    const expected = this.#samples < SETTLED_SAMPLES ? y : this.predict(x);
     this.#samples++;
-    const weight = 1 / (y * y);
+    // Divided by what came alone, samples that happen to be small would count most. Large ones
+    // count less: something else may have delayed them.
+    const by = Math.max(y, expected);
+    const weight = 1 / (by * by);
     for (const [row, value] of x.entries()) {
       const products = this.#products[row];
       if (products === undefined) continue;
@@ -76,6 +80,8 @@ export class DecayedFit {
   }
 }
 
+/** Until then what is expected is not better than what came. */
+const SETTLED_SAMPLES = 8;
 /** Of a whole sample: hardly more than what settles the coefficients that no sample has. */
 const BELIEF = 0.02;
 

@@ -15,6 +15,8 @@ const GROUP_SAMPLES = 256;
 
 /** First tokens that come within this of each other were computed in one step. */
 const TOGETHER_MS = 1;
+/** Prompts that are measured together, where a line never ends. */
+const TOGETHER_MAX = 8;
 
 /** Speeds of every worker of a fleet, measured by what its requests took. */
 export class FleetSpeeds implements LoadObserver {
@@ -53,10 +55,13 @@ export class FleetSpeeds implements LoadObserver {
 
   prefilled(workerId: string, work: PrefillWork, ms: number): void {
     const entry = this.#entryOf(workerId);
+    const { tokens, pairs, follows = false } = work;
     const { pending } = entry;
-    if (pending !== null && ms < TOGETHER_MS) {
-      pending.tokens += work.tokens;
-      pending.pairs += work.pairs;
+    if (pending !== null && isTogether(pending, follows, ms)) {
+      pending.prompts++;
+      pending.tokens += tokens;
+      pending.pairs += pairs;
+      pending.ms += ms;
       return;
     }
     if (pending !== null) {
@@ -67,7 +72,7 @@ export class FleetSpeeds implements LoadObserver {
       group.speeds.prefilled(pending, pending.ms);
       entry.speeds.prefilled(pending, pending.ms);
     }
-    entry.pending = { ...work, ms };
+    entry.pending = { prompts: 1, tokens, pairs, ms };
   }
 
   decoded(workerId: string, ms: number, tokens: number, load: DecodeLoad): void {
@@ -95,6 +100,14 @@ export class FleetSpeeds implements LoadObserver {
   }
 }
 
+/**
+ * A prompt that follows another has begun in that one's last step: alone it would seem to take a
+ * part of its time, and many of them would make the worker seem fast.
+ */
+function isTogether({ prompts }: PromptsInLine, follows: boolean, ms: number): boolean {
+  return ms < TOGETHER_MS || (follows && prompts < TOGETHER_MAX);
+}
+
 /** Workers of a kind, taken together. */
 interface Group {
   readonly speeds: MeasuredSpeeds;
@@ -108,6 +121,13 @@ interface Entry {
   /** Beside what was expected of its group. */
   readonly relative: RelativeSpeed;
   told: boolean;
-  /** The last prompt; others may have been computed with it. */
-  pending: { tokens: number; pairs: number; readonly ms: number } | null;
+  /** The last prompts of its line; others may have been computed with them. */
+  pending: PromptsInLine | null;
+}
+
+interface PromptsInLine {
+  prompts: number;
+  tokens: number;
+  pairs: number;
+  ms: number;
 }

@@ -22,8 +22,7 @@ export class Kv implements RoutingPolicy {
   }
 
   choose(request: RoutingRequest, candidates: readonly Candidate[]): RoutingChoice {
-    const requests = candidates.reduce((sum, { books }) => sum + books.requests, 0);
-    const outlook = { ...this.#outlook(), requestsPerWorker: requests / candidates.length };
+    const outlook = { ...this.#outlook(), requestsPerWorker: usualRequests(candidates) };
     const costs = candidates.map((candidate) => kvCost(request, candidate, outlook));
     // What every choice takes says nothing about them: long outputs would make all of them equal.
     const common = Math.min(...costs.map(({ terms }) => terms.decode));
@@ -35,6 +34,17 @@ export class Kv implements RoutingPolicy {
       reason: tied ? "tie" : reasonOf(costs, chosen),
     };
   }
+}
+
+/**
+ * Requests of a usual candidate: the mean, to which none adds more than twice the median and one.
+ * The line of one worker that has what all want would make others' device time dear, though they
+ * are idle.
+ */
+function usualRequests(candidates: readonly Candidate[]): number {
+  const requests = candidates.map(({ books }) => books.requests).sort((a, b) => a - b);
+  const most = 2 * (requests[Math.floor(requests.length / 2)] ?? 0) + 1;
+  return requests.reduce((sum, count) => sum + Math.min(count, most), 0) / requests.length;
 }
 
 function rowOf(workerId: string, cost: KvCost | undefined): CandidateCost {

@@ -1,6 +1,6 @@
 import type { WorkerSpeeds } from "#cluster/protocol";
 import { DecayedFit } from "./decayed-fit.ts";
-import type { DecodeLoad, PrefillWork } from "./reservation.ts";
+import type { DecodeLoad } from "./reservation.ts";
 
 /**
  * Believed of a worker that nothing is known of: a model of 8 B parameters on one GPU of today.
@@ -27,7 +27,7 @@ const PREFILL_MS_MIN = 1e-5;
 
 /** One worker's speeds, from the times of its requests. */
 export class MeasuredSpeeds implements WorkerSpeeds {
-  /** ms of `[1, uncached tokens, pairs]`. */
+  /** ms of `[prompts, uncached tokens, pairs]`. */
   readonly #prefill = new DecayedFit(
     [PRIOR.requestMs, PRIOR.prefillMsPerToken, PRIOR.prefillMsPerPair],
     SAMPLES,
@@ -56,9 +56,9 @@ export class MeasuredSpeeds implements WorkerSpeeds {
   readonly decodeMs = (requests: number, tokens: number): number =>
     this.#told?.decodeMs(requests, tokens) ?? this.#decode.predict([1, requests, tokens]);
 
-  /** What was measured of others says that a prompt takes. */
-  expectedMs({ tokens, pairs }: PrefillWork): number {
-    return this.#prefill.predict([1, tokens, pairs]);
+  /** What was measured of others says that prompts one behind the other take. */
+  expectedMs({ prompts, tokens, pairs }: PrefilledPrompts): number {
+    return this.#prefill.predict([prompts, tokens, pairs]);
   }
 
   /** The worker's own measurement goes before what is seen from outside; null: none any more. */
@@ -66,14 +66,22 @@ export class MeasuredSpeeds implements WorkerSpeeds {
     this.#told = speeds;
   }
 
-  prefilled({ tokens, pairs }: PrefillWork, ms: number): void {
-    if (tokens > 0) add(this.#prefill, [1, tokens, pairs], ms);
+  /** Prompts one behind the other. */
+  prefilled({ prompts, tokens, pairs }: PrefilledPrompts, ms: number): void {
+    if (tokens > 0) add(this.#prefill, [prompts, tokens, pairs], ms);
   }
 
   decoded(ms: number, tokens: number, load: DecodeLoad): void {
     if (!load.undisturbed || !(tokens > 0)) return;
     add(this.#decode, [1, load.requests, load.heldBlocks * load.blockTokens], ms / tokens);
   }
+}
+
+/** What was computed of prompts, all together. */
+export interface PrefilledPrompts {
+  readonly prompts: number;
+  readonly tokens: number;
+  readonly pairs: number;
 }
 
 /** Fits a sample; a far one less. */

@@ -38,6 +38,8 @@ export interface PrefillWork {
   readonly tokens: number;
   /** Of these tokens with those before them, themselves included. */
   readonly pairs: number;
+  /** It was begun when the one before it was done, or with that. Default: false. */
+  readonly follows?: boolean;
 }
 
 /** What decoded together. */
@@ -106,6 +108,7 @@ export class Reservation {
       uncachedPairs: pairsOf(claim.promptTokens, claim.uncachedTokens),
       heldBlocks: this.#blocksOf(claim.promptTokens),
       headSinceMs: null,
+      follows: false,
       sinceMs: this.#touchedMs,
       isUnseen: claim.isUnseen ?? false,
     };
@@ -140,9 +143,9 @@ export class Reservation {
     if (this.#phase !== "dispatched") return;
     this.#phase = "decoding";
     const nowMs = this.#touch();
-    const { headSinceMs, uncachedTokens: tokens, uncachedPairs: pairs } = this.#share;
+    const { headSinceMs, uncachedTokens: tokens, uncachedPairs: pairs, follows } = this.#share;
     if (headSinceMs !== null) {
-      this.#observer?.prefilled(this.workerId, { tokens, pairs }, nowMs - headSinceMs);
+      this.#observer?.prefilled(this.workerId, { tokens, pairs, follows }, nowMs - headSinceMs);
     }
     this.#account.stopWaiting(this.#share, nowMs);
     this.#markMs = nowMs;

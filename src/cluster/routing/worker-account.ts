@@ -8,6 +8,8 @@ export interface Share {
   heldBlocks: number;
   /** Where the request waits for its first token: when it became the first in line; else null. */
   headSinceMs: number | null;
+  /** It became the first when the one before it was done: parts of both may share a step. */
+  follows: boolean;
   readonly sinceMs: number;
   /** Its first token is not seen: its prompt counts as computed after the time that it takes. */
   readonly isUnseen: boolean;
@@ -77,6 +79,7 @@ export class WorkerAccount {
     if (share.headSinceMs !== null) {
       for (const next of this.#waiting) {
         next.headSinceMs = nowMs;
+        next.follows = true;
         break;
       }
       share.headSinceMs = null;
@@ -200,7 +203,7 @@ export class WorkerAccount {
 
 const NO_SHARE: Share = {
   ...{ uncachedTokens: 0, uncachedPairs: 0, heldBlocks: 0, headSinceMs: null },
-  ...{ sinceMs: 0, isUnseen: false },
+  ...{ follows: false, sinceMs: 0, isUnseen: false },
 };
 
 function over(all: number, own: number): number {

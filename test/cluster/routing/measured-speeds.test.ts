@@ -111,6 +111,51 @@ describe("prompts", () => {
   });
 });
 
+/**
+ * A line of prompts, each begun in the last step of the one before it: a part of its work is done
+ * when that one's first token comes, and `overlap` of its time is over then.
+ */
+function serveLine(speeds: FleetSpeeds, lengths: readonly number[], overlap: number): void {
+  lengths.forEach((tokens, place) => {
+    const ms = 5 + 0.02 * tokens;
+    const early = place > 0 ? overlap * ms : 0;
+    const next = lengths[place + 1];
+    const late = next === undefined ? 0 : overlap * (5 + 0.02 * next);
+    const work = { tokens, pairs: pairsOf(tokens), follows: place > 0 };
+    speeds.prefilled("a", work, ms - early + late);
+  });
+}
+
+test.for([2, 5, 40])("[CL180] prompts in a line are measured together (%i in each)", (length) => {
+  const speeds = new FleetSpeeds();
+  const rng = seededRng(length);
+  for (let line = 0; line < 400; line++) {
+    // Short ones behind long ones: alone, they would seem to take a third of their time.
+    const lengths = Array.from({ length }, (_, place) =>
+      Math.ceil((place % 2 === 0 ? 7000 : 1200) * (0.7 + 0.6 * rng.next())),
+    );
+    serveLine(speeds, lengths, 0.7);
+    speeds.prefilled("a", { tokens: 3000, pairs: pairsOf(3000) }, 65);
+  }
+  const { prefillMsPerToken, prefillMsPerPair = 0 } = speeds.speedsOf("a");
+  const ms = (tokens: number) => tokens * prefillMsPerToken + pairsOf(tokens) * prefillMsPerPair;
+  expect(ms(7200) / (0.02 * 7200)).toBeGreaterThan(0.95);
+  expect(ms(7200) / (0.02 * 7200)).toBeLessThan(1.05);
+});
+
+test("[CL181] one prompt of ten that takes a quarter of its time hardly moves the estimate", () => {
+  const speeds = new FleetSpeeds();
+  const rng = seededRng(9);
+  for (let turn = 0; turn < 2000; turn++) {
+    const tokens = Math.ceil(2000 + 6000 * rng.next());
+    // More was cached than was known.
+    const part = rng.next() < 0.1 ? 0.25 : 1;
+    speeds.prefilled("a", { tokens, pairs: 0 }, (5 + 0.02 * tokens) * part);
+  }
+  expect(speeds.speedsOf("a").prefillMsPerToken / 0.02).toBeGreaterThan(0.85);
+  expect(speeds.speedsOf("a").prefillMsPerToken / 0.02).toBeLessThan(1.1);
+});
+
 test("[CL68] the time of a step is told by requests and context", () => {
   const speeds = new FleetSpeeds();
   const rng = seededRng(5);
