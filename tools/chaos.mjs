@@ -48,7 +48,7 @@ try {
 }
 process.exit(status ?? 1);
 
-function print({ heard, faults, problems, memory, ...counts }) {
+function print({ heard, refusals, faults, problems, memory, ...counts }) {
   const list = (record) =>
     Object.entries(record)
       .map(([name, count]) => `${name} ${count}`)
@@ -65,5 +65,7 @@ function print({ heard, faults, problems, memory, ...counts }) {
     problems: String(problems.length),
   };
   for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(22)}${value}`);
+  for (const [reason, count] of Object.entries(refusals))
+    console.log(`refused ${count}: ${reason}`);
   for (const problem of problems) console.log(`\n${problem}`);
 }

@@ -133,6 +133,12 @@ export class FaultDice {
     return this.#failures;
   }
 
+  /** Workers of the model that no fault has hit, or that are well again. */
+  wellCount(model: string): number {
+    const { workers } = this.#fleet;
+    return workers.filter((one) => one.model === model && !this.#suffering.has(one)).length;
+  }
+
   /** Begins the next fault, where its victim is well. */
   next(): void {
     const name = this.#draw();

@@ -27,6 +27,8 @@ export interface ChaosReport {
   readonly seed: number;
   /** Requests by what was heard. */
   readonly heard: Readonly<Record<string, number>>;
+  /** By what the client is told, without numbers and names, and how many workers were well. */
+  readonly refusals: Readonly<Record<string, number>>;
   readonly faults: Readonly<Record<string, number>>;
   readonly migrations: number;
   readonly retries: number;
@@ -86,6 +88,7 @@ class ChaosRun {
   readonly #below: Dice;
   readonly #faults: FaultDice;
   readonly #heard: Record<string, number> = {};
+  readonly #refusals: Record<string, number> = {};
   readonly #startedMs = performance.now();
   #done = 0;
   #faultMs = 0;
@@ -121,7 +124,8 @@ class ChaosRun {
     for (const problem of memory.end(this.#done)) this.#problems.add(`router-0: ${problem}`);
     this.#judgeShare();
     return {
-      ...{ seed, heard: this.#heard, faults: this.#faults.counts, ...counts },
+      ...{ seed, heard: this.#heard, refusals: this.#refusals },
+      ...{ faults: this.#faults.counts, ...counts },
       ...{ memory: memory.report(), slowestMs: Math.round(this.#slowestMs) },
       seconds: Math.round((performance.now() - this.#startedMs) / 1000),
       problems: this.#problems.all,
@@ -153,15 +157,21 @@ class ChaosRun {
   async #ask({ request, right }: KnownRequest): Promise<void> {
     this.#maybeFault();
     const router = this.#router();
-    const { ends } = router;
+    const { ends: ended } = router;
     const leaveAfterMs = this.#below(10) === 0 ? this.#below(600) : null;
     const startedMs = performance.now();
     const options = { deadlineMs: DEADLINE_MS, leaveAfterMs };
     const heard = await listen(router.process.url, request, options);
     this.#slowestMs = Math.max(this.#slowestMs, performance.now() - startedMs);
-    const problem = problemOf(heard, right, router.ends !== ends || router.isDisturbed);
+    const problem = problemOf(heard, right, router.ends !== ended || router.isDisturbed);
     if (problem !== null) this.#problems.add(`${problem}; asked ${JSON.stringify(request.body)}`);
     this.#count(heard);
+    if (heard.kind === "refused") {
+      const well = this.#faults.wellCount(String(request.body.model));
+      const ends = router.ends !== ended || router.isDisturbed ? ", its router ended" : "";
+      const reason = `${heard.status} ${reasonOf(heard.text)} (${well} workers well${ends})`;
+      this.#refusals[reason] = (this.#refusals[reason] ?? 0) + 1;
+    }
     this.#done++;
     const { onProgress, requests } = this.#options;
     if (this.#done % Math.ceil(requests / 20) === 0) {
@@ -213,6 +223,13 @@ class ChaosRun {
     const share = answered / Math.max(1, this.#done - left);
     if (share < ANSWERED_SHARE_MIN) this.#problems.add(`only a share of ${share} was answered`);
   }
+}
+
+/** What a refusal says, alike for all workers. */
+function reasonOf(text: string): string {
+  const said = /"message":"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? text;
+  const plain = said.replace(/http:\S+?:\d+/g, "URL").replace(/worker [\w.:/-]+/g, "worker W");
+  return plain.replace(/\d+/g, "N").slice(0, 160);
 }
 
 function pick<Item>(items: readonly Item[], below: Dice): Item {

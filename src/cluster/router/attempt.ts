@@ -85,7 +85,6 @@ export class Attempt implements UpstreamReader, Watched {
     return new Promise((resolve) => {
       this.#settle = resolve;
       sweep.add(this);
-      link.breaker.begin();
       const request = { method: "POST", path, body, headers: { ...headers, ...link.headers } };
       this.#call = link.upstream.send({ ...request, method: "POST" }, this);
     });

@@ -12,7 +12,8 @@ export type BreakerState = "closed" | "open" | "half-open";
 
 /**
  * Keeps requests away from a worker that fails. After `failuresMax` failures in a row it opens for
- * `openMs`; then one request tries the worker, and closes it or opens it again.
+ * `openMs`; then one request tries the worker, and closes it or opens it again: with the first
+ * token of a stream, since others would be refused for as long as it lasts.
  */
 export class CircuitBreaker {
   readonly #options: BreakerOptions;
@@ -38,6 +39,14 @@ export class CircuitBreaker {
   /** A request goes to the worker; each ends with one of `succeeded`, `failed`, `undecided`. */
   begin(): void {
     if (this.state === "half-open") this.#trying = true;
+  }
+
+  /** The worker that is tried answers: others may come, and its next failure opens it again. */
+  answering(): void {
+    if (!this.#trying) return;
+    this.#trying = false;
+    this.#openUntilMs = null;
+    this.#failures = this.#options.failuresMax - 1;
   }
 
   succeeded(): void {

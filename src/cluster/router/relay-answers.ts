@@ -34,6 +34,9 @@ export function isComplete(outcome: Outcome): boolean {
   return outcome.kind === "streamed" || (outcome.kind === "passed-on" && outcome.complete);
 }
 
+/** Of a worker that was too busy to read in time: the router has sent it the whole request. */
+export const NOT_SENT = 408;
+
 const BUSY_MS = 1000;
 const BUSY_MS_MAX = 15_000;
 
@@ -49,6 +52,9 @@ export function unroutedError(reason: Unrouted["reason"], model: string | null):
     const message = `The model \`${shortText(model)}\` does not exist.`;
     return new EngineError("MODEL_NOT_FOUND", message, { param: "model" });
   }
-  const wanted = "a worker must be ready, current value is none";
+  const wanted =
+    reason === "excluded"
+      ? "a worker must answer, all that serve the model have failed just now"
+      : "a worker must be ready, current value is none";
   return new EngineError("NOT_READY", `Cannot accept request: ${wanted}; try again later`);
 }

@@ -6,13 +6,20 @@ import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
 import { MarkerReader } from "./marker-reader.ts";
 import { type EndWatch, type PromptUsage, usageIn } from "./prompt-usage.ts";
-import { busyMs, endOf, isComplete, passedHeaders, unroutedError } from "./relay-answers.ts";
+import {
+  busyMs,
+  endOf,
+  isComplete,
+  NOT_SENT,
+  passedHeaders,
+  unroutedError,
+} from "./relay-answers.ts";
 import type { RelayAnswer, RelayNotes, RelayOrder, RelayTools } from "./relay-order.ts";
 import type { SharedPart } from "./shared-loads.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
 import type { Watched } from "./sweep.ts";
 import type { Waiting } from "./waiting-room.ts";
-import { answerText, foreignBody, markedBody } from "./worker-body.ts";
+import { answerText, foreignBody, isMarkable, markedBody } from "./worker-body.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** A worker that gets the request. */
@@ -137,6 +144,8 @@ export class Relay implements Watched {
       if (link !== null && this.#mayContinue(link)) {
         const { hits, shared, room } = this.#tools;
         found.reservation.watch(room.watcher);
+        // Now, not when the attempt begins: of many that are admitted at once, one tries a worker.
+        link.breaker.begin();
         const endWatch = hits.routed(query, found, this.#order.origin);
         return { ...found, link, endWatch, shared: shared?.routed(found) ?? null };
       }
@@ -219,7 +228,7 @@ export class Relay implements Watched {
       this.#tools.warn(error.message);
       return this.#goOn(link, { error, answer: null });
     }
-    if (status < 500 && status !== 429) {
+    if (status < 500 && status !== 429 && status !== NOT_SENT) {
       if (status < 400) this.#succeeded(link);
       else link.breaker.succeeded();
       metrics.ended(id, status < 400 ? "ok" : "client-error");
@@ -235,7 +244,7 @@ export class Relay implements Watched {
       metrics.ended(id, "busy");
       const others = this.#tools.dispatcher.books.refused(id, busyMs(answer.headers));
       if (others > 0) this.#busy.add(id);
-    } else if (status === 500) this.#doubt(link, error);
+    } else if (status === 500 || status === NOT_SENT) this.#doubt(link, error);
     else this.#blame(link, error);
     return this.#goOn(link, { error, answer: own });
   }
@@ -287,6 +296,8 @@ export class Relay implements Watched {
       this.#retries++;
       metrics.retried(id);
       this.#marked?.forget();
+      const query = { ...this.#order.query, excluded: this.#excluded };
+      this.#mayWait = this.#tools.dispatcher.awaited(query) !== null;
       return "again";
     }
     if (this.#isAllSaid()) {
@@ -361,6 +372,7 @@ export class Relay implements Watched {
       },
       onTokens: (count) => {
         if (isFirst) metrics.firstToken(id, this.#order.arrivedMs);
+        link.breaker.answering();
         isFirst = false;
         this.notes.outputTokens += count;
         reservation.tokens(count);
@@ -386,8 +398,3 @@ export class Relay implements Watched {
 }
 
 const CANCELLED: Outcome = { kind: "cancelled" };
-
-/** Workers with a fingerprint read the private field. */
-function isMarkable({ kind, fingerprint }: WorkerLink["info"]): boolean {
-  return kind === "perigee" && fingerprint !== null;
-}

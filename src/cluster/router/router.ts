@@ -132,9 +132,9 @@ function secured(tls: RouterSecrets["tls"], take: TakeConnection): TakeConnectio
 
 const FIRST_MEMBERS_MS = 1500;
 
-/** Given workers mostly answer at once: those that come first find them. */
+/** Workers that are given, or in Redis, are mostly found at once: first requests find them. */
 async function firstMembers({ config, membership }: RouterContext): Promise<void> {
-  const wanted = new Set(config.worker).size;
+  const wanted = Math.max(new Set(config.worker).size, config.redis === null ? 0 : 1);
   const untilMs = performance.now() + FIRST_MEMBERS_MS;
   while (membership.workers.size < wanted && performance.now() < untilMs) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));

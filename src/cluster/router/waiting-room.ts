@@ -10,7 +10,7 @@ import {
 import { priorityClass, type QueueMetrics } from "./queue-metrics.ts";
 
 export interface WaitingRoomOptions {
-  readonly dispatcher: Pick<Dispatcher, "isFull" | "laneOf" | "tokensToCompute">;
+  readonly dispatcher: Pick<Dispatcher, "isFull" | "awaited" | "laneOf" | "tokensToCompute">;
   readonly clock: Clock;
   readonly timer: Timer;
   readonly metrics: QueueMetrics;
@@ -18,6 +18,8 @@ export interface WaitingRoomOptions {
   readonly queueKeyRequestsMax: number;
   readonly queueBytesMax: number;
   readonly queueTimeoutMs: number;
+  /** How long workers that failed are left alone: they are waited for twice as long. */
+  readonly breakerOpenMs: number;
 }
 
 /** A request that wants a worker. */
@@ -41,6 +43,8 @@ export interface Waiting {
 
 /** Loads shrink with time, and breakers close: looked at this often while requests wait. */
 const LOOK_MS = 20;
+/** Once until they are tried, once until those who try them are answered. */
+const OPENINGS = 2;
 /** What a key may send in its turn. */
 const QUANTUM_TOKENS = 2048;
 
@@ -117,7 +121,7 @@ export class WaitingRoom {
       const leaves = this.#queue.offer({
         ...{ key, priority, bytes, lane: dispatcher.laneOf(query), refuse },
         uncachedTokens: dispatcher.tokensToCompute(query),
-        hasRoom: () => !dispatcher.isFull(query),
+        hasRoom: () => !dispatcher.isFull(query) || this.#isHopeless(query, sinceMs),
         admit: () => {
           metrics.admitted(priorityName, clock.nowMs() - sinceMs);
           try {
@@ -136,6 +140,13 @@ export class WaitingRoom {
       };
     });
     return { over, leave };
+  }
+
+  /** Workers that failed were waited for until each was tried again: it may go, and be told. */
+  #isHopeless(query: DispatchRequest, sinceMs: number): boolean {
+    const { dispatcher, clock, breakerOpenMs } = this.#options;
+    if (clock.nowMs() - sinceMs < breakerOpenMs * OPENINGS) return false;
+    return dispatcher.awaited(query) === "breakers";
   }
 
   #admit(): void {

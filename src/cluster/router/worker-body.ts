@@ -17,6 +17,11 @@ export interface PrivateFields {
   readonly cachedTokens: number;
 }
 
+/** Workers with a fingerprint read the private field. */
+export function isMarkable({ kind, fingerprint }: WorkerInfo): boolean {
+  return kind === "perigee" && fingerprint !== null;
+}
+
 /** The client's JSON with the private object before its first field. Nothing else is changed. */
 export function markedBody(request: GenerationRequest, fields: PrivateFields): string {
   const own = privateJson(request, fields);

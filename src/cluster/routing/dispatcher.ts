@@ -63,6 +63,9 @@ export interface Routed {
   readonly served: (cachedTokens: number | null) => void;
 }
 
+/** Whose turn it is to come back. */
+export type Awaited = "breakers" | "members";
+
 /** What the policy says of a request, before it is booked. */
 export interface Weighed {
   readonly type: "weighed";
@@ -175,7 +178,7 @@ export class Dispatcher {
     return { policy: this.#policy.name, choice, unrouted, workers };
   }
 
-  /** Whether all workers that may take the request are full. */
+  /** Whether all workers that may take the request are full, or none can be asked yet. */
   isFull(request: DispatchRequest): boolean {
     let isSome = false;
     for (const member of this.#options.membership.workers.values()) {
@@ -183,7 +186,26 @@ export class Dispatcher {
       if (this.fullness(member.info.id) === null) return false;
       isSome = true;
     }
-    return isSome;
+    return isSome || this.awaited(request) !== null;
+  }
+
+  /**
+   * Which workers may take the request soon, where none may now. `breakers`: those that failed and
+   * are left alone for a moment; `members`: those that this router, which has just begun, does not
+   * know yet. Null: one may now, or there is no such hope.
+   */
+  awaited(request: DispatchRequest): Awaited | null {
+    const { membership, clock, startingMs = 0 } = this.#options;
+    let isServed = false;
+    let isBroken = false;
+    for (const member of membership.workers.values()) {
+      const leftOut = this.#leftOut(request, member);
+      if (leftOut === null) return null;
+      isServed ||= leftOut !== "model";
+      isBroken ||= leftOut === "excluded" && !request.excluded.has(member.info.id);
+    }
+    if (isServed) return isBroken ? "breakers" : null;
+    return clock.nowMs() - this.#startedMs < startingMs ? "members" : null;
   }
 
   /** Why the worker gets no request that can wait; null: it has room. */

@@ -31,6 +31,18 @@ describe("a worker's breaker", () => {
     expect([one.state, one.admits]).toEqual(["closed", true]);
   });
 
+  test("[CL83] answers of a trying request let others come, its failure opens it again", () => {
+    const { breaker: one, time } = breaker();
+    for (let turn = 0; turn < 3; turn++) one.failed();
+    one.answering(); // of a request that was under way: it says nothing
+    expect(one.state).toBe("open");
+    time.ms = 100;
+    one.begin();
+    one.answering();
+    expect([one.state, one.admits]).toEqual(["closed", true]);
+    expect([one.failed(), one.state]).toEqual([true, "open"]);
+  });
+
   test("[CL83] a trying request that its client left lets the next one try", () => {
     const { breaker: one, time } = breaker();
     for (let turn = 0; turn < 3; turn++) one.failed();

@@ -83,6 +83,23 @@ describe("workers that fail", () => {
     expect((await get("/health")).status).toBe(200);
   });
 
+  test("[CL82] a worker that was too busy to read a request (408) is no client's fault", async () => {
+    let asked = 0;
+    const busy = await strangeWorker((_request, response) => {
+      asked++;
+      response.writeHead(408).end('{"error":{"message":"it was not sent in time"}}');
+    });
+    const { workers } = await routeToys([{}]);
+    const urls = [busy, workers[0]?.server.url ?? ""];
+    const { post } = clientsOf(await routeTo(urls, { policy: "round-robin" }));
+    for (let turn = 0; turn < 4; turn++) {
+      expect((await post("/v1/chat/completions", chat)).status).toBe(200);
+    }
+    expect(asked).toBeGreaterThan(0);
+    const { post: alone } = clientsOf(await routeTo([busy]));
+    expect((await alone("/v1/chat/completions", chat)).status).toBe(408);
+  });
+
   test("[CL149] a request that fails everywhere takes no worker from others", async () => {
     const poisoned: Parameters<typeof strangeWorker>[0] = (request, response) => {
       let text = "";
