@@ -29,6 +29,7 @@ export class SharedGrammar {
   readonly #stopTokenIds: ReadonlySet<number>;
   readonly #hooks: GrammarHooks;
   readonly #pace: GrammarPace;
+  readonly #compiledBytes: number;
   #holders = 0;
 
   constructor(parts: SharedGrammarParts, hooks: GrammarHooks) {
@@ -36,6 +37,7 @@ export class SharedGrammar {
     this.#stopTokenIds = new Set(parts.stopTokenIds);
     this.#hooks = hooks;
     this.#pace = new GrammarPace(parts.clock);
+    this.#compiledBytes = this.bytes;
   }
 
   /** The grammar is unheld and its memory freed. */
@@ -46,6 +48,11 @@ export class SharedGrammar {
   /** Current bytes: lexers grow with the outputs they process. */
   get bytes(): number {
     return entryBytes + this.#parts.library.grammarBytes(this.#parts.grammar);
+  }
+
+  /** Bytes that outputs added. */
+  get growth(): number {
+    return this.bytes - this.#compiledBytes;
   }
 
   retain(): void {
@@ -95,17 +102,28 @@ export class SharedGrammar {
 /** Compiled grammars for later requests with the same source, within a number of bytes. */
 export class GrammarCache {
   readonly #bytesMax: number;
+  readonly #growthMax: number;
   /** By key, least recently used first. */
   readonly #grammars = new Map<string, SharedGrammar>();
   readonly #refusals = new Map<string, EngineError>();
 
-  constructor(bytesMax: number) {
+  /**
+   * `growthMax`: bytes by which outputs may have grown a grammar that one more request gets. Its
+   * lexer keeps states of every output that it has seen, and all that use it fail at the limit:
+   * well before, later requests get a grammar of their own. Default: any.
+   */
+  constructor(bytesMax: number, growthMax: number = Number.POSITIVE_INFINITY) {
     this.#bytesMax = bytesMax;
+    this.#growthMax = growthMax;
   }
 
   find(key: string): SharedGrammar | undefined {
     const found = this.#grammars.get(key);
     if (found === undefined) return undefined;
+    if (found.growth > this.#growthMax) {
+      this.#forget(key, found);
+      return undefined;
+    }
     this.#grammars.delete(key);
     this.#grammars.set(key, found);
     return found;

@@ -40,6 +40,9 @@ interface Home {
   readonly vocabulary: unknown;
 }
 
+/** Of a grammar's memory, the part that may be full of earlier outputs when a request gets it. */
+const SHARED_PART = 4;
+
 /**
  * Compiles structured output to matchers, by llguidance.
  *
@@ -59,7 +62,8 @@ export class GrammarCompiler {
 
   constructor(options: GrammarCompilerOptions) {
     this.#options = options;
-    this.#cache = new GrammarCache(options.options.cacheBytesMax);
+    const { cacheBytesMax, memoryBytesMax } = options.options;
+    this.#cache = new GrammarCache(cacheBytesMax, memoryBytesMax / SHARED_PART);
     this.#trials = new GrammarTrials(options.options);
   }
 

@@ -103,3 +103,19 @@ test("a grammar is slow until its calls were quick for a while, and again after 
   ).toThrow("it failed");
   expect(pace.slow).toBe(true);
 });
+
+test("a grammar that outputs have grown goes on for its requests alone", async () => {
+  const { library, freed } = sizedLibrary();
+  const cache = new GrammarCache(10_000 * kilobyte, 100 * kilobyte);
+  const parts = partsOf(library, 900 * kilobyte);
+  const lent = cache.add("schema", parts).lend();
+  parts.grammar.bytes += 100 * kilobyte;
+  expect(cache.find("schema")).toBeDefined();
+  parts.grammar.bytes += 1;
+  expect(cache.find("schema")).toBeUndefined();
+  const matcher = await lent.createMatcher();
+  lent.dispose();
+  expect(freed).toEqual([]);
+  matcher.dispose();
+  expect(freed).toEqual([parts.grammar]);
+});

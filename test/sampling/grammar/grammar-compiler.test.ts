@@ -7,6 +7,7 @@ import {
   type StructuredOutput,
 } from "#sampling";
 import { allows } from "../../../src/sampling/token-mask.ts";
+import { sized } from "../../support/full.ts";
 import { loadTokenizer } from "../../tokenizer/fixtures.ts";
 
 const padding = 37;
@@ -239,6 +240,17 @@ describe("GrammarCompiler", () => {
     const settled = await Promise.allSettled(outputs.map((output) => compiler.compile(output)));
     expect(settled.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
     for (const result of settled) if (result.status === "fulfilled") result.value.dispose();
+  });
+
+  test("many outputs of one schema do not fill its memory for the next ones", async () => {
+    // Each output leaves states in the lexer that all of them share.
+    const small = compilerFor("gpt2-byte-bpe", "<|im_end|>", { memoryBytesMax: 2 ** 20 });
+    const names = { type: "string", maxLength: 24 };
+    const json = { type: "array", items: names, minItems: 4, maxItems: 4 };
+    for (let seed = 0; seed < sized(150, 600); seed++) {
+      await randomOutput(small, { json }, seed);
+    }
+    small.compiler.dispose();
   });
 
   test("thousands of matchers leave no memory behind", async () => {
