@@ -61,17 +61,16 @@ impl Matcher {
     /// Writes the tokens that continue the output. Returns whether the output may also end here.
     fn open_mask(&mut self, mask: &mut [u32]) -> Result<bool, Failure> {
         let complete = self.metered(|inner| inner.is_accepting())?;
-        let allowed = self.metered(|inner| inner.compute_mask());
-        match allowed {
-            Ok(allowed) => {
+        // Freed in there: what is allocated and freed later would count for ever.
+        self.metered(|inner| {
+            inner.compute_mask().map(|allowed| {
                 let words = allowed.as_slice();
                 let count = words.len().min(mask.len());
                 mask[..count].copy_from_slice(&words[..count]);
-                self.hide_marker(mask);
-                Ok(complete)
-            }
-            Err(failure) => Err(failure),
-        }
+            })
+        })?;
+        self.hide_marker(mask);
+        Ok(complete)
     }
 
     /// Clears llguidance's own end token, which the model does not have.
@@ -129,16 +128,15 @@ impl Matcher {
         if self.chooses()? {
             return Ok(0);
         }
-        let text = self.metered(|inner| {
-            let mut ahead = inner.clone();
-            Ok::<_, String>(ahead.compute_ff_bytes())
-        })?;
-        let plain = text.split(|&byte| byte == SPECIAL).next().unwrap_or(&[]);
-        let env = self.inner.tok_env().map_err(error_of)?;
-        let found = spell(env.tok_trie(), plain);
-        let count = found.len().min(tokens.len());
-        tokens[..count].copy_from_slice(&found[..count]);
-        Ok(count as i64)
+        self.metered(|inner| {
+            let text = inner.clone().compute_ff_bytes();
+            let plain = text.split(|&byte| byte == SPECIAL).next().unwrap_or(&[]);
+            let env = inner.tok_env().map_err(|error| error.to_string())?;
+            let found = spell(env.tok_trie(), plain);
+            let count = found.len().min(tokens.len());
+            tokens[..count].copy_from_slice(&found[..count]);
+            Ok::<_, String>(count as i64)
+        })
     }
 
     /// Whether two of some usual characters may come next: then nothing is forced. The copy that
@@ -163,7 +161,7 @@ impl Matcher {
         }
     }
 
-    /// Runs `work` and counts the bytes that it allocates.
+    /// Runs `work` and counts the bytes that it allocates and does not free: its result is small.
     fn metered<T, E: std::fmt::Display>(
         &mut self,
         work: impl FnOnce(&mut llguidance::Matcher) -> Result<T, E>,

@@ -74,7 +74,9 @@ export class GrammarCompiler {
   async compile(output: StructuredOutput): Promise<CompiledGrammar> {
     const source = grammarSource(output, this.#options.options);
     const key = createHash("sha256").update(`${source.kind}:${source.text}`).digest("base64");
-    const known = this.#cache.find(key) ?? (await this.#underWay.get(key));
+    const underWay = this.#underWay.get(key);
+    // Nothing is awaited where nothing is under way: others would look meanwhile, and find neither.
+    const known = this.#cache.find(key) ?? (underWay && (await underWay));
     // The cache may have freed the grammar of another request by now.
     if (known !== undefined && !known.freed) return known.lend();
     const made = this.#compile(key, source);

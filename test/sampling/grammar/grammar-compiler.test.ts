@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { uniformAt } from "#base";
 import {
   GrammarCompiler,
@@ -6,6 +6,7 @@ import {
   GrammarOptions,
   type StructuredOutput,
 } from "#sampling";
+import { GrammarTrials } from "../../../src/sampling/grammar/grammar-trials.ts";
 import { allows } from "../../../src/sampling/token-mask.ts";
 import { sized } from "../../support/full.ts";
 import { loadTokenizer } from "../../tokenizer/fixtures.ts";
@@ -240,6 +241,26 @@ describe("GrammarCompiler", () => {
     const settled = await Promise.allSettled(outputs.map((output) => compiler.compile(output)));
     expect(settled.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
     for (const result of settled) if (result.status === "fulfilled") result.value.dispose();
+  });
+
+  test("requests that come at once compile a schema once", async () => {
+    const prepared = vi.spyOn(GrammarTrials.prototype, "prepare");
+    onTestFinished(() => prepared.mockRestore());
+    const json = { ...person, title: "compiled once" };
+    const all = await Promise.all(Array.from({ length: 20 }, () => compiler.compile({ json })));
+    expect(prepared).toHaveBeenCalledTimes(1);
+    for (const grammar of all) grammar.dispose();
+  });
+
+  test("masks leave nothing behind that counts as the grammar's memory", async () => {
+    const small = compilerFor("gpt2-byte-bpe", "<|im_end|>", { memoryBytesMax: 2 ** 20 });
+    const matcher = await matcherOf(small, { json: person });
+    const mask = new Uint32Array(Math.ceil(small.vocabularySize / 32));
+    // Together they have ten times as many bytes.
+    const times = Math.ceil((10 * 2 ** 20) / mask.byteLength);
+    for (let time = 0; time < times; time++) await matcher.fillBitmask(mask);
+    matcher.dispose();
+    small.compiler.dispose();
   });
 
   test("many outputs of one schema do not fill its memory for the next ones", async () => {
