@@ -1,6 +1,11 @@
 import { assert } from "#base";
 import { elementCount } from "#tensor";
-import type { JoinRowsInput, RaceCandidatesInput, SelectBeamsInput } from "./ops.ts";
+import type {
+  JoinRowsInput,
+  RaceCandidatesInput,
+  SelectBeamsInput,
+  TraceBeamsInput,
+} from "./ops.ts";
 
 /** Most candidates of a sequence: a GPU compares them in the shared memory of one block. */
 const candidatesMax = 256;
@@ -52,4 +57,18 @@ export function racedTokensOf(input: RaceCandidatesInput): number {
     `Cannot race candidates: at most ${candidatesMax} of a row wanted, current value is ${tokens}`,
   );
   return tokens;
+}
+
+/** Checks the counts of `traceBeams`, the same on every device, and returns the beams of all. */
+export function tracedBeamsOf({ count, width, length, stride }: TraceBeamsInput): number {
+  assert(
+    isCount(count, 0) && isCount(width, 1) && isCount(length, 1) && isCount(stride, 1),
+    `Cannot trace ${width} beams of ${length} for ${count} sequences: whole numbers wanted`,
+  );
+  assert(
+    count * width <= stride,
+    `Cannot trace beams: levels of at least ${count * width} elements wanted, current value is ` +
+      `${stride}`,
+  );
+  return count * width;
 }

@@ -1,3 +1,4 @@
+import { tracedBeamsOf } from "../../drafter-counts.ts";
 import type { TraceBeamsInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { vectorOf } from "../handles.ts";
@@ -7,12 +8,13 @@ const params = new Params(5);
 
 /** Calls the kernel with `TraceBeamsParams` (native/cpu/trace-beams.cpp). */
 export function traceBeams({ kernels }: CpuContext, input: TraceBeamsInput): void {
-  const { count, width, length, stride } = input;
+  const { length, stride } = input;
+  const beams = tracedBeamsOf(input);
   kernels.trace_beams(
     params.fill(
       vectorOf(input.levels, "i32", 2 * length * stride),
-      vectorOf(input.out, "i32", count * width * length),
-      count * width,
+      vectorOf(input.out, "i32", beams * length),
+      beams,
       length,
       stride,
     ),
