@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
-import { openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { namedFlags, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { HostTrace, phasesBetween, watchStep } from "./host-trace.mjs";
 import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
@@ -217,4 +217,4 @@ for (const batch of flags.batches) {
 print(rows);
 const { drafter } = llm.info.speculative;
 await llm.close();
-writeJson(flags.json, { machine: describeMachine(), flags, drafter, rows });
+writeJson(flags.json, { machine: describeMachine(), flags: namedFlags(flags), drafter, rows });

@@ -17,7 +17,7 @@ import { ModelDrafts } from "../../dist/engine/loop/model-drafts.js";
 import { LLM } from "../../dist/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
-import { openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { namedFlags, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
 
@@ -147,4 +147,4 @@ for (const batch of flags.batches) {
 }
 const { drafter } = llm.info.speculative;
 await llm.close();
-writeJson(flags.json, { machine: describeMachine(), flags, drafter, rows });
+writeJson(flags.json, { machine: describeMachine(), flags: namedFlags(flags), drafter, rows });

@@ -1,6 +1,9 @@
 /** What every measurement on a GPU begins with: a GPU, or one line that says why there is none. */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { basename, dirname, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Ends the process with one line where what must be there is not. */
 export function giveUp(message) {
@@ -45,6 +48,12 @@ export function difference(wanted, actual) {
     if (error > worst) worst = error;
   }
   return worst;
+}
+
+/** Flags as results name them: without where they go, and with folders of this checkout as such. */
+export function namedFlags({ json: _, model, ...flags }) {
+  const folder = relative(root, resolve(model));
+  return { model: folder.startsWith("..") ? basename(model) : folder, ...flags };
 }
 
 /** Writes a result where it was asked for. */

@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
-import { giveUp, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { giveUp, namedFlags, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
 import { textTable } from "./text-table.mjs";
@@ -45,7 +45,7 @@ if (flags.run !== undefined) {
 
 const rows = ["off", ...flags.shapes.split(",")].map((shape) => ({ shape, ...profile(shape) }));
 print(rows);
-writeJson(flags.json, { machine: describeMachine(), flags, rows });
+writeJson(flags.json, { machine: describeMachine(), flags: namedFlags(flags), rows });
 
 /** Steps between the profiler's start and its stop. */
 async function runSteps(shape) {
