@@ -51,9 +51,15 @@ export function difference(wanted, actual) {
 }
 
 /** Flags as results name them: without where they go, and with folders of this checkout as such. */
-export function namedFlags({ json: _, model, ...flags }) {
-  const folder = relative(root, resolve(model));
-  return { model: folder.startsWith("..") ? basename(model) : folder, ...flags };
+export function namedFlags({ json: _, model, drafter, ...flags }) {
+  const named = (path) => {
+    const folder = relative(root, resolve(path));
+    return folder.startsWith("..") ? basename(path) : folder;
+  };
+  return {
+    ...{ model: named(model), ...flags },
+    ...(drafter !== undefined && { drafter: named(drafter) }),
+  };
 }
 
 /** Writes a result where it was asked for. */

@@ -11,6 +11,7 @@
  *   rng.ts      counter-based randomness, keyed by seed and position
  *   gumbel.ts   noise of tokens, keyed by seed, position and token
  *   plain-object.ts test for a JSON object
+ *   tree-nodes.ts   the size of token trees, which devices and the engine share
  *   value-text.ts   values of clients and files in messages
  *   warning.ts  warnings without a listener, to standard error
  *
@@ -34,5 +35,6 @@ export {
 export { isPlainObject } from "./plain-object.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
 export { TokenList } from "./token-list.ts";
+export { TREE_NODES_MAX } from "./tree-nodes.ts";
 export { shortText, valueText } from "./value-text.ts";
 export { warnOnStandardError } from "./warning.ts";

@@ -60,4 +60,3 @@ export type * from "./ops.ts";
 export { type QuantizedRows, quantGroupColumns, quantizeRows } from "./reference/quantize.ts";
 export { randomSource } from "./reference/random-weights.ts";
 export { ReferenceDevice } from "./reference/reference-device.ts";
-export { TREE_NODES_MAX } from "./tree-counts.ts";

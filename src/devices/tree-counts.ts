@@ -1,8 +1,5 @@
-import { assert } from "#base";
+import { assert, TREE_NODES_MAX } from "#base";
 import type { AcceptTreesInput } from "./ops.ts";
-
-/** Most nodes of a token tree, its root included: a GPU keeps a bit for each in one word. */
-export const TREE_NODES_MAX = 64;
 
 /** Checks the nodes of `acceptTrees`, the same on every device. */
 export function checkTreeColumns({ columns }: AcceptTreesInput): void {

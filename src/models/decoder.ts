@@ -153,8 +153,8 @@ export class Decoder {
     const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache, rowsApart);
     const padded = withContext(staged, contextLengthMax);
     const isTree = staged.groups.some(({ batch }) => batch.treeMask !== undefined);
-    const kind = [tokens, contextLengthMax, rowsApart && "apart", isTree && "tree"].filter(Boolean);
-    const key = `${this.#name} ${this.#changes} ${kind.join(" ")}`;
+    const kind = isTree ? " apart tree" : rowsApart ? " apart" : "";
+    const key = `${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}${kind}`;
     this.#device.replay(key, () => {
       this.#layers.run(padded, cache, this.#sampled);
       if (!this.#cachesOnly) this.#runHead(tokens);

@@ -1,4 +1,5 @@
 /** An engine whose steps are executed by a script: every token is the one before it plus one. */
+import { TREE_NODES_MAX } from "#base";
 import { KvCache, type KvCacheShape } from "#kvcache";
 import { meanPooling, RowPool } from "#models";
 import {
@@ -13,7 +14,6 @@ import { CommandBuilder } from "../../src/engine/loop/command-builder.ts";
 import { CommandRunner } from "../../src/engine/loop/command-runner.ts";
 import { Engine, type StructuredCompiler } from "../../src/engine/loop/engine.ts";
 import type { ModelRunner, StartedStep, StepWork } from "../../src/engine/loop/model-runner.ts";
-import { TREE_NODES_MAX } from "../../src/engine/loop/sequence-drafter.ts";
 import type { StepExecutor } from "../../src/engine/loop/step-executor.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { ScriptedExecutor, type StepHook } from "./scripted-executor.ts";

@@ -1,6 +1,5 @@
-import { assert, intAt } from "#base";
+import { assert, intAt, TREE_NODES_MAX } from "#base";
 import type { Device, DeviceTensor, KvPool } from "#devices";
-import { TREE_NODES_MAX } from "#engine/loop";
 import {
   type BranchDraw,
   branchNodes,

@@ -1,5 +1,4 @@
-import { assert } from "#base";
-import { TREE_NODES_MAX } from "#engine/loop";
+import { assert, TREE_NODES_MAX } from "#base";
 import type { Decoder, DraftNetwork } from "#models";
 import {
   type AheadSeed,

@@ -1,5 +1,5 @@
-import { assert } from "#base";
-import { type Device, type DeviceTensor, TREE_NODES_MAX } from "#devices";
+import { assert, TREE_NODES_MAX } from "#base";
+import type { Device, DeviceTensor } from "#devices";
 import { type Decoder, type DeviceRoots, levelStride } from "#models";
 import type { Sampler } from "#sampling";
 import type { AheadSeed } from "#speculative";

@@ -24,6 +24,8 @@ export interface WorstStepParts {
   readonly block: KvBlockOptions;
   /** The network that drafts from hidden states; null: there is none. */
   readonly network: DraftNetwork | null;
+  /** Whether steps give rows of drafts to sequences of their own. */
+  readonly rowsApart: boolean;
   /** The one that has keys and values of its own, and how they will be kept; null: none. */
   readonly follower: { readonly network: KvDraftNetwork; readonly block: KvBlockOptions } | null;
 }
@@ -88,7 +90,8 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
  * Prompts alone and many together, then decoding; sizes in between, too, since kernels split the
  * work of few rows differently. The last shape samples from the most rows.
  */
-function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generator<StepShape> {
+function* shapesOf(parts: WorstStepParts, cache: KvPool): Generator<StepShape> {
+  const { decoder, limits, rowsApart } = parts;
   const { stepTokensMax, sequencesMax, contextTokensMax: contextTokens } = limits;
   for (const queryTokens of powersTo(Math.min(stepTokensMax, contextTokens))) {
     yield { sequences: 1, queryTokens, contextTokens, samplesAll: false };
@@ -104,7 +107,7 @@ function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generato
     yield { sequences: several, queryTokens: few, contextTokens, samplesAll: false };
   }
   yield* treesOf(limits);
-  yield* rowsApartOf(decoder, limits, cache);
+  if (rowsApart) yield* rowsApartOf(decoder, limits, cache);
   for (const count of powersTo(sequences)) {
     // A long context is split among blocks while rows are few: neither end is the worst. Contexts
     // of equal padding share a graph key: a second run would capture a graph of this cache.

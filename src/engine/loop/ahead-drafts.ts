@@ -1,7 +1,7 @@
 /** Drafts that the device begins behind a step before the host has read what it sampled. */
+import { TREE_NODES_MAX } from "#base";
 import type { AheadSeed, Drafter, LateTrees } from "#speculative";
 import { samplingOf, type WantedDraft } from "./draft-seeds.ts";
-import { TREE_NODES_MAX } from "./sequence-drafter.ts";
 import { isSampling, type StepItem } from "./step-item.ts";
 
 /** Of a sequence without a draft. */

@@ -1,11 +1,11 @@
-import { assert } from "#base";
+import { assert, TREE_NODES_MAX } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
 import { isChain, KindAcceptance, SequenceAcceptance, UnusedRest } from "#speculative";
 import { DraftPolicy, type NetworkShape, type WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
-import { type DraftContext, type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+import type { DraftContext, SequenceDrafter } from "./sequence-drafter.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { ComputedStep } from "./step-pipeline.ts";
 

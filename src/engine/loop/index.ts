@@ -32,7 +32,6 @@ export { CommandBuilder, type CommandLimits } from "./command-builder.ts";
 export { CommandRunner } from "./command-runner.ts";
 export { Engine } from "./engine.ts";
 export type { HiddenPooling } from "./request-record.ts";
-export { TREE_NODES_MAX } from "./sequence-drafter.ts";
 export type { SequenceTask } from "./sequence-task.ts";
 export type { PromptRows, RowSearch, StepCommand, TokenMoves } from "./step-command.ts";
 export type { StepEngine } from "./step-engine.ts";

@@ -1,3 +1,4 @@
+import { TREE_NODES_MAX } from "#base";
 import type { Sequence } from "#scheduler";
 import {
   DraftLength,
@@ -7,7 +8,7 @@ import {
   treeOf,
   UnusedRest,
 } from "#speculative";
-import { type DraftContext, type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+import type { DraftContext, SequenceDrafter } from "./sequence-drafter.ts";
 
 /** Looks up what may follow one sequence, and remembers how well that went. */
 export class LookupDrafts implements SequenceDrafter {

@@ -1,4 +1,4 @@
-import { assert } from "#base";
+import { assert, TREE_NODES_MAX } from "#base";
 import type { Sequence } from "#scheduler";
 import {
   checkTree,
@@ -7,7 +7,7 @@ import {
   firstBranchTokens,
   type TokenTree,
 } from "#speculative";
-import { type SequenceDrafter, TREE_NODES_MAX, type WholeDraft } from "./sequence-drafter.ts";
+import type { SequenceDrafter, WholeDraft } from "./sequence-drafter.ts";
 
 /**
  * Drafts in a row of which nothing may be confirmed before the sequence rests: a good drafter's

@@ -2,9 +2,6 @@ import type { SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
 import type { DraftShape, TokenTree } from "#speculative";
 
-/** Nodes of a tree at most, its root counted: bits of its rows in a tree mask. */
-export const TREE_NODES_MAX = 64;
-
 /** The largest draft of a network. */
 export interface WholeDraft {
   /** What drafts. */

@@ -1,5 +1,6 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
-import type { Clock } from "#base";
+
+import { type Clock, TREE_NODES_MAX } from "#base";
 import {
   DecoderExecutor,
   KvDrafter,
@@ -9,7 +10,7 @@ import {
   TokenMover,
   TreeAcceptance,
 } from "#engine/forward";
-import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
+import { CommandBuilder, CommandRunner, Engine } from "#engine/loop";
 import {
   type EngineInfo,
   type EngineOptions,
@@ -282,7 +283,7 @@ async function makeSteps(
     const { block, drafterBlock } = plan;
     const beside = follower && drafterBlock && { network: follower, block: drafterBlock };
     const parts = { device, decoder, sampler, limits, block, network, follower: beside };
-    await runWorstSteps(parts);
+    await runWorstSteps({ ...parts, rowsApart: chains > 0 });
   }
   const writer = new BatchWriter(batches);
   const builder = new CommandBuilder({ ...limits, groups, rereadTokensMax: chains });

@@ -1,10 +1,9 @@
 /** A drafter's checkpoint → a network beside the model, on its device. */
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { assert, EngineError } from "#base";
+import { assert, EngineError, TREE_NODES_MAX } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
 import type { DeviceTensor } from "#devices";
-import { TREE_NODES_MAX } from "#engine/loop";
 import { type DrafterInfo, type EngineOptions, loadedDrafts } from "#engine/protocol";
 import {
   baseFingerprint,

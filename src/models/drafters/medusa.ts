@@ -22,7 +22,7 @@ import {
   medusaPaths,
 } from "./medusa-tree.ts";
 import type { MedusaHead, MedusaWeights } from "./medusa-weights.ts";
-import type { StartedTrees } from "./started-trees.ts";
+import { type StartedTrees, startedTrees } from "./started-trees.ts";
 
 export interface MedusaParts {
   readonly device: Device;
@@ -107,18 +107,8 @@ export class Medusa implements DraftNetwork {
       assert(nodes !== undefined, "Cannot place a node of no tree");
       return this.#placeOf(tree, intAt(nodes.depths, node) - 1, intAt(nodes.choices, node));
     };
-    return {
-      ...{ tokens: this.#tokens, nodes: trees, placeOf },
-      count: this.#headsOf(wishes) * this.#stride() * this.#choices,
-      take: async () => {
-        const found = await read.take();
-        return trees.map(({ depths }, tree) =>
-          Int32Array.from({ length: depths.length - 1 }, (_, at) =>
-            intAt(found, placeOf(tree, at + 1)),
-          ),
-        );
-      },
-    };
+    const count = this.#headsOf(wishes) * this.#stride() * this.#choices;
+    return startedTrees({ tokens: this.#tokens, count, read, nodes: trees, placeOf });
   }
 
   /** Enqueues the heads of all wishes, and the read of their choices as the base's tokens. */

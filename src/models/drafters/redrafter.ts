@@ -3,8 +3,8 @@
  * base. Source: Cheng et al. 2024, "Recurrent Drafter for Fast Speculative Decoding"
  * (arXiv 2403.09919), and apple/ml-recurrent-drafter for the exact network.
  */
-import { assert, intAt } from "#base";
-import { type DeviceTensor, type LateRead, TREE_NODES_MAX } from "#devices";
+import { assert, TREE_NODES_MAX } from "#base";
+import type { DeviceTensor, LateRead } from "#devices";
 import { type BranchDraw, DraftDraws } from "./draft-draws.ts";
 import type {
   BranchShape,
@@ -18,7 +18,7 @@ import {
   type ReDrafterBuffers,
   type ReDrafterParts,
 } from "./redrafter-buffers.ts";
-import { branchNodes, levelStride, type StartedTrees } from "./started-trees.ts";
+import { branchNodes, levelStride, type StartedTrees, startedTrees } from "./started-trees.ts";
 
 /** Number of drafters so far: several may share a device, and their graphs need distinct keys. */
 let drafters = 0;
@@ -113,17 +113,8 @@ export class ReDrafter implements DraftNetwork {
       const beam = tree * width + Math.floor((node - 1) / own);
       return beam * length + ((node - 1) % own);
     };
-    return {
-      ...{ tokens: this.#buffers.beams, count: count * width * length, nodes, placeOf },
-      take: async () => {
-        const found = await read.take();
-        return nodes.map(({ depths }, tree) =>
-          Int32Array.from({ length: depths.length - 1 }, (_, at) =>
-            intAt(found, placeOf(tree, at + 1)),
-          ),
-        );
-      },
-    };
+    const elements = { tokens: this.#buffers.beams, count: count * width * length };
+    return startedTrees({ ...elements, read, nodes, placeOf });
   }
 
   /** Enqueues all levels, and the read of the beams: [S, W, L]. */

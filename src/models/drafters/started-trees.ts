@@ -1,4 +1,5 @@
-import type { DeviceTensor } from "#devices";
+import { intAt } from "#base";
+import type { DeviceTensor, LateRead } from "#devices";
 
 /** Elements of a level's tokens begin at multiples of this: copies of devices are aligned. */
 const ALIGNMENT = 64;
@@ -35,6 +36,22 @@ export interface TreeNodes {
   readonly parents: Int32Array;
   /** [N]: drafted tokens from the root to each. */
   readonly depths: Int32Array;
+}
+
+/** Trees whose tokens are the first elements of a tensor, which `read` reads. */
+export function startedTrees(
+  trees: Omit<StartedTrees, "take"> & { readonly read: LateRead },
+): StartedTrees {
+  const { read, nodes, placeOf } = trees;
+  const take = async (): Promise<readonly Int32Array[]> => {
+    const found = await read.take();
+    return nodes.map(({ depths }, tree) =>
+      Int32Array.from({ length: depths.length - 1 }, (_, at) =>
+        intAt(found, placeOf(tree, at + 1)),
+      ),
+    );
+  };
+  return { ...trees, take };
 }
 
 /** Elements from one level's tokens to what follows them. */
