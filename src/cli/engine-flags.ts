@@ -21,6 +21,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "speculative.earlierBytes": "speculative-earlier-bytes",
     "speculative.mixed": "speculative-mixed",
     "speculative.adaptive": "speculative-adaptive",
+    "speculative.measureMs": "speculative-measure-ms",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,

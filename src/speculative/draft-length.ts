@@ -82,14 +82,19 @@ const firstLength = 4;
  * more than was confirmed. After each draft of which nothing was confirmed the sequence rests.
  */
 export class DraftLength {
-  readonly #most: number;
+  readonly #longest: number;
   readonly #rest = new DraftRest(0);
   #length: number;
 
-  /** `most`: tokens of the longest draft. */
-  constructor(most: number) {
-    this.#most = most;
-    this.#length = Math.min(firstLength, most);
+  /** `longest`: tokens of the longest draft. */
+  constructor(longest: number) {
+    this.#longest = longest;
+    this.#length = Math.min(firstLength, longest);
+  }
+
+  /** Tokens of the next draft, whether or not the sequence rests. */
+  get length(): number {
+    return this.#length;
   }
 
   /** Tokens of the next draft; 0 while the sequence rests. To be called once per step. */
@@ -100,8 +105,13 @@ export class DraftLength {
   /** Records a verified draft. */
   verified(drafted: number, confirmed: number): void {
     this.#rest.verified(confirmed);
+    this.followed(drafted, confirmed);
+  }
+
+  /** Records a draft that no step verified: the sequence does not rest. */
+  followed(drafted: number, confirmed: number): void {
     const wanted = confirmed === drafted ? 2 * drafted : confirmed + 1;
     const next = confirmed === 0 ? firstLength : Math.max(wanted, 2);
-    this.#length = Math.min(this.#most, next);
+    this.#length = Math.min(this.#longest, next);
   }
 }

@@ -13,7 +13,13 @@
  *
  * @module
  */
-export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
+export {
+  type FollowedBranch,
+  KindAcceptance,
+  type LikelyBranch,
+  SequenceAcceptance,
+  type VerifiedDraft,
+} from "./acceptance.ts";
 export { DraftLength, DraftRest, type DraftShape, UnusedRest } from "./draft-length.ts";
 export type { AheadSeed, Drafter, DraftSampling, DraftSeed, LateTrees } from "./drafter.ts";
 export { EarlierOutputs } from "./earlier-outputs.ts";
@@ -25,7 +31,14 @@ export {
   type TokenSource,
 } from "./lookup.ts";
 export { type BudgetedStep, budgetOf, type NodeBudget } from "./node-budget.ts";
-export { CostLine, StepCosts, type StepSize, sizeClass } from "./step-costs.ts";
+export {
+  CostLine,
+  type CostRow,
+  lowerQuartile,
+  StepCosts,
+  type StepSize,
+  sizeClass,
+} from "./step-costs.ts";
 export {
   chainOf,
   checkTree,

@@ -210,6 +210,7 @@ export class Lookup {
   /** Where the prediction goes on, if the output has followed it so far. */
   #predictedNext = 0;
   #isEarlier = false;
+  #matched = 0;
 
   constructor(source: LookupSource) {
     this.#source = source;
@@ -219,6 +220,11 @@ export class Lookup {
   /** Whether the likeliest continuation of the last draft is from an earlier output. */
   get isEarlier(): boolean {
     return this.#isEarlier;
+  }
+
+  /** Tokens that match before the likeliest continuation of the last draft, which has some. */
+  get matched(): number {
+    return this.#matched;
   }
 
   /**
@@ -260,6 +266,8 @@ export class Lookup {
     const isOpen = nearest < matchTokensMax;
     const earlier = isOpen ? (this.#source.earlier?.(tail, most) ?? null) : null;
     this.#isEarlier = earlier !== null && earlier.matched > nearest;
+    // A prediction is followed from its first token on, where nothing matches yet.
+    this.#matched = Math.max(1, this.#isEarlier ? (earlier?.matched ?? 0) : nearest);
     if (earlier !== null && this.#isEarlier) return earlier.tokens;
     if (predicted !== null && expected !== null && expected.matched >= longest) {
       return predicted.from(expected.next, most, false);

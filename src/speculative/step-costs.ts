@@ -19,8 +19,17 @@ const FORGETS_EVERY = 7;
 const FORGOTTEN_AFTER = 1024;
 /** What one more row costs of a row of a plain step, before any step with drafts was measured. */
 const ROW_SHARE = 0.25;
+/** Steps of a size that are measured before they count for more than what was measured ahead. */
+const STEPS_MIN = 3;
 /** Rows up to here are told apart; above, sizes that differ by less than a quarter are alike. */
 const EXACT_MAX = 4;
+
+/** What steps of one number of sequences took before any request, by rising drafted tokens. */
+export interface CostRow {
+  readonly sequences: number;
+  /** The first has no drafted tokens. */
+  readonly points: readonly { readonly nodes: number; readonly ms: number }[];
+}
 
 /**
  * Durations of steps of about one size. The first is left out: kernels are compiled and memory is
@@ -72,13 +81,28 @@ class Cell {
  * Expected durations. A size that was measured has the lower quartile of its last steps; between
  * two, and behind the largest, it is on the line through them. So a few disturbed steps change
  * nothing.
+ *
+ * Sizes that were only measured ahead, before any request, have the share of a plain step that they
+ * had then, of the nearest number of sequences; corrected by those that have been measured since,
+ * as contexts grow.
  */
 export class StepCosts {
+  readonly #ahead: readonly CostRow[];
   /** By classes of sequences, then of nodes. */
   readonly #cells = new Map<number, Map<number, Cell>>();
   /** Of classes of sequences, until another step of theirs is measured. */
   readonly #lines = new Map<number, CostLine>();
   #steps = 0;
+
+  /** `ahead`: what was measured before any request. Default: nothing. */
+  constructor(ahead: readonly CostRow[] = []) {
+    this.#ahead = ahead;
+  }
+
+  /** Whether steps with drafts were measured before any request. */
+  get isKnown(): boolean {
+    return this.#ahead.some(({ points }) => points.length > 1);
+  }
 
   /** Records a step: from the end of the one before to its own end. */
   record({ sequences, nodes }: StepSize, ms: number): void {
@@ -109,7 +133,7 @@ export class StepCosts {
   /** Most drafted tokens that steps of about so many sequences were measured with. */
   nodesMeasured(sequences: number): number {
     const cells = this.#cells.get(sizeClass(sequences)) ?? new Map<number, Cell>();
-    let most = 0;
+    let most = this.#nearest(sequences)?.points.at(-1)?.nodes ?? 0;
     for (const { count, nodes } of cells.values()) if (count > 0 && nodes > most) most = nodes;
     return most;
   }
@@ -122,12 +146,49 @@ export class StepCosts {
     const cells = this.#cells.get(row);
     const plain = cells?.get(0);
     if (cells === undefined || plain === undefined) return null;
-    const drafted: Cell[] = [];
-    for (const [place, cell] of cells) if (place !== 0 && cell.count > 0) drafted.push(cell);
+    const drafted: CostPoint[] = [...this.#measured(cells), ...this.#pointsAhead(sequences, cells)];
     drafted.sort((a, b) => a.nodes - b.nodes);
     const line = new CostLine(sequences, plain.ms(), drafted);
     this.#lines.set(row, line);
     return line;
+  }
+
+  /** Sizes with drafts that count as measured. */
+  #measured(cells: ReadonlyMap<number, Cell>): Cell[] {
+    const least = this.isKnown ? STEPS_MIN : 1;
+    const found: Cell[] = [];
+    for (const [place, cell] of cells) if (place !== 0 && cell.count >= least) found.push(cell);
+    return found;
+  }
+
+  /** What was measured ahead of other sizes than these, as it is expected now. */
+  #pointsAhead(sequences: number, cells: ReadonlyMap<number, Cell>): CostPoint[] {
+    const row = this.#nearest(sequences);
+    const [before, ...points] = row?.points ?? [];
+    const plainMs = cells.get(0)?.ms() ?? 0;
+    if (row === null || before === undefined) return [];
+    const scaled = points.map(({ nodes, ms }) => {
+      const now = (plainMs * ms) / before.ms;
+      return { nodes, ms: () => now };
+    });
+    const measured = this.#measured(cells);
+    const line = new CostLine(row.sequences, plainMs, scaled);
+    const grown = measured.map((cell) => cell.ms() / line.ms(cell.nodes));
+    const factor = median(grown) ?? 1;
+    const classes = new Set(measured.map(({ nodes }) => sizeClass(nodes)));
+    return scaled
+      .filter(({ nodes }) => !classes.has(sizeClass(nodes)))
+      .map(({ nodes, ms }) => ({ nodes, ms: () => factor * ms() }));
+  }
+
+  /** Of about as many sequences; null: nothing was measured ahead. */
+  #nearest(sequences: number): CostRow | null {
+    const distance = (row: CostRow): number => Math.abs(Math.log(row.sequences / sequences));
+    let nearest: CostRow | null = null;
+    for (const row of this.#ahead) {
+      if (nearest === null || distance(row) < distance(nearest)) nearest = row;
+    }
+    return nearest;
   }
 }
 
@@ -187,8 +248,13 @@ export function sizeClass(count: number): number {
   return EXACT_MAX + 2 * (octave - 2) + half;
 }
 
+function median(values: readonly number[]): number | null {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[sorted.length >> 1] ?? null;
+}
+
 /** Steps are disturbed to one side, so it is the lower quartile that says what they take. */
-function lowerQuartile(values: readonly number[]): number {
+export function lowerQuartile(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[(sorted.length - 1) >> 2] ?? 0;
 }

@@ -44,7 +44,7 @@ function speedIn(world: World, off = false, policy = new DraftPolicy(256)): numb
   let planned: readonly number[] = all.map(() => 0);
   let offered = planned;
   for (let step = 0; step < steps; step++) {
-    const whole = all.map((one) => one.survivals(tree, length));
+    const whole = all.map((one) => one.survivals(tree, { firstBranch: length }));
     const isMade = !off && (!network || made !== null);
     const offers = isMade
       ? whole.map((one, at) => (network ? cut(one, offered[at] ?? 0) : one))

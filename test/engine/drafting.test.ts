@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { SamplingParams, SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
 import { chainOf, Lookup, LookupSource, type TokenTree } from "#speculative";
+import { DraftPolicy } from "../../src/engine/loop/draft-policy.ts";
 import { Drafting } from "../../src/engine/loop/drafting.ts";
 import { LookupDrafts } from "../../src/engine/loop/lookup-drafts.ts";
 import type { DraftContext } from "../../src/engine/loop/sequence-drafter.ts";
@@ -11,7 +12,7 @@ import { distinct, Harness } from "../scheduler/harness.ts";
 /** Records what a step made of drafts: `[drafted, output tokens]` of each sequence. */
 function countsOf(steps: readonly (readonly [number, number])[]) {
   const harness = new Harness();
-  const parts = { scheduler: harness.scheduler, sampledRowsMax: 64, adaptive: false };
+  const parts = { scheduler: harness.scheduler, policy: null };
   const drafting = new Drafting(parts);
   for (const [drafted, tokens] of steps) {
     const sequence = harness.add(distinct(1, 3));
@@ -82,7 +83,14 @@ function openSampling(): SequenceSampling {
 }
 
 function context(rests = false): DraftContext {
-  return { sampling: openSampling(), foresees: true, rests, expected: () => 1 };
+  return {
+    sampling: openSampling(),
+    foresees: true,
+    rests,
+    adaptive: false,
+    triesNetwork: false,
+    expected: () => 1,
+  };
 }
 
 /** Looks up, and counts how often. */
@@ -120,7 +128,7 @@ describe("[SP33] while nothing of any draft is used", () => {
   /** Sequences whose drafts no step verifies, since none was measured. */
   function unused() {
     const harness = new Harness();
-    const parts = { scheduler: harness.scheduler, sampledRowsMax: 64, adaptive: true };
+    const parts = { scheduler: harness.scheduler, policy: new DraftPolicy(64) };
     const drafting = new Drafting(parts);
     const tokenIds = [1, 2, 3, 4, 1, 2];
     const drafted: { readonly sequence: Sequence; readonly task: SequenceTask }[] = [];

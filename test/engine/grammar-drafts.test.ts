@@ -37,6 +37,7 @@ class OneTree implements SequenceDrafter {
   readonly kind = "one";
   readonly whole = null;
   readonly likelyTokens = 0;
+  readonly matched = 0;
   readonly active = false;
   readonly #tree: TokenTree | null;
   readonly told: unknown[] = [];
@@ -61,6 +62,10 @@ class OneTree implements SequenceDrafter {
     this.told.push(["proposed", nodes]);
   }
 
+  follow(): null {
+    return null;
+  }
+
   verified(drafted: number, accepted: number): void {
     this.told.push(["verified", drafted, accepted]);
   }
@@ -75,8 +80,8 @@ async function draftOf(branches: number[][], matcher: GrammarMatcher) {
   const inner = new OneTree(branches.length === 0 ? null : treeOf(root, branches, 64));
   const drafts = new GrammarDrafts(inner, 8);
   const sequence: Sequence = new Harness().add([...distinct(1, 3), root]);
-  const next = (foresees = true) =>
-    drafts.next(sequence, null, { sampling, foresees, rests: false, expected: () => 1 });
+  const open = { rests: false, adaptive: false, triesNetwork: false, expected: () => 1 };
+  const next = (foresees = true) => drafts.next(sequence, null, { sampling, foresees, ...open });
   return { draft: next(), drafts, inner, sampling, next };
 }
 

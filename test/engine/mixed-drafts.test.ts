@@ -29,6 +29,7 @@ function mixed(tokenIds: readonly number[], expected: Readonly<Record<string, nu
   const options = { params, seed: 1, promptTokens: [1], vocabularySize: 10, endTokenIds: [] };
   const context = {
     ...{ sampling: new SequenceSampling(options), foresees: true, rests: false },
+    ...{ adaptive: false, triesNetwork: false },
     expected: (_: unknown, { kind }: { readonly kind: string }) => expected[kind] ?? 0,
   };
   const made = chainOf(2, [9, 9]);

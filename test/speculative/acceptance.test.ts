@@ -6,12 +6,12 @@ describe("[SP20] what is likely to be accepted", () => {
     const kind = new KindAcceptance();
     const acceptance = new SequenceAcceptance(kind);
     const tree = chainOf(1, [2, 3, 4, 5]);
-    const before = acceptance.survivals(tree, 4);
+    const before = acceptance.survivals(tree, { firstBranch: 4 });
     expect([...before]).toEqual([...before].sort((a, b) => b - a));
     for (let round = 0; round < 30; round++) {
       acceptance.verified({ tree, firstBranch: 4, drafted: 4, tokenIds: [2, 3, 4, 5, 6] });
     }
-    expect(acceptance.survivals(tree, 4).at(-1)).toBeGreaterThan(0.7);
+    expect(acceptance.survivals(tree, { firstBranch: 4 }).at(-1)).toBeGreaterThan(0.7);
     expect(before.at(-1)).toBeLessThan(0.2);
   });
 
@@ -22,8 +22,8 @@ describe("[SP20] what is likely to be accepted", () => {
     for (let round = 0; round < 100; round++) {
       acceptance.verified({ tree, firstBranch: 2, drafted: 2, tokenIds: [9] });
     }
-    expect(acceptance.survivals(tree, 2)[0]).toBeLessThan(0.05);
-    expect(new SequenceAcceptance(kind).survivals(tree, 2)[0]).toBeLessThan(0.05);
+    expect(acceptance.survivals(tree, { firstBranch: 2 })[0]).toBeLessThan(0.05);
+    expect(new SequenceAcceptance(kind).survivals(tree, { firstBranch: 2 })[0]).toBeLessThan(0.05);
   });
 
   test("depths behind a wrong token teach nothing", () => {
@@ -32,7 +32,7 @@ describe("[SP20] what is likely to be accepted", () => {
     for (let round = 0; round < 50; round++) {
       acceptance.verified({ tree, firstBranch: 3, drafted: 3, tokenIds: [2, 9] });
     }
-    const [first = 0, second = 0, third = 0] = acceptance.survivals(tree, 3);
+    const [first = 0, second = 0, third = 0] = acceptance.survivals(tree, { firstBranch: 3 });
     expect(first).toBeGreaterThan(0.9);
     expect(second).toBeLessThan(0.1);
     // Nothing is known of it but the depth before, and what is expected of any draft.
@@ -45,7 +45,7 @@ describe("[SP20] what is likely to be accepted", () => {
     for (let round = 0; round < 100; round++) {
       acceptance.verified({ tree, firstBranch: 2, drafted: 4, tokenIds: [4, 5, 6] });
     }
-    const found = [...acceptance.survivals(tree, 2)];
+    const found = [...acceptance.survivals(tree, { firstBranch: 2 })];
     expect(found[0]).toBeLessThan(0.1);
     expect(found[2]).toBeGreaterThan(0.9);
     expect(found[3]).toBeGreaterThan(0.9);
@@ -54,9 +54,9 @@ describe("[SP20] what is likely to be accepted", () => {
   test("nodes that were not verified are not counted", () => {
     const acceptance = new SequenceAcceptance(new KindAcceptance());
     const tree = chainOf(1, [2, 3, 4]);
-    const [before = 1] = acceptance.survivals(tree, 3);
+    const [before = 1] = acceptance.survivals(tree, { firstBranch: 3 });
     acceptance.verified({ tree, firstBranch: 3, drafted: 1, tokenIds: [2, 3] });
-    const after = acceptance.survivals(tree, 3);
+    const after = acceptance.survivals(tree, { firstBranch: 3 });
     const [first = 0, second = 0] = after;
     expect(first).toBeGreaterThan(before);
     expect(second / first).toBeCloseTo((0.6 + first) / 2, 9);

@@ -1,4 +1,4 @@
-import { budgetOf, type NodeBudget, StepCosts, type StepSize } from "#speculative";
+import { budgetOf, type CostRow, type NodeBudget, StepCosts, type StepSize } from "#speculative";
 
 /** Plain steps of a number of sequences that are measured before any draft is verified. */
 const PLAIN_FIRST = 3;
@@ -46,6 +46,13 @@ export interface MeasuredStep {
   readonly accepted: number;
 }
 
+/** What steps took before any request, by what a network drafted behind them. */
+export interface CostsAhead {
+  readonly chain?: readonly CostRow[];
+  readonly tree?: readonly CostRow[];
+  readonly others?: readonly CostRow[];
+}
+
 /** The next step, as far as it is known. */
 type PlannedStep = Pick<MeasuredStep, "sequences" | "network" | "foresaw">;
 
@@ -62,9 +69,15 @@ export interface WholeOffer {
  * chains before the host has read a step, trees of as many nodes take much longer.
  */
 class KindCosts {
-  readonly chain = new StepCosts();
-  readonly tree = new StepCosts();
-  readonly others = new StepCosts();
+  readonly chain: StepCosts;
+  readonly tree: StepCosts;
+  readonly others: StepCosts;
+
+  constructor(ahead: CostsAhead = {}) {
+    this.chain = new StepCosts(ahead.chain);
+    this.tree = new StepCosts(ahead.tree);
+    this.others = new StepCosts(ahead.others);
+  }
 
   record(network: NetworkShape | null, size: StepSize, ms: number): void {
     for (const each of [this.chain, this.tree, this.others]) {
@@ -87,7 +100,7 @@ class KindCosts {
  */
 export class DraftPolicy {
   /** Without drafts under grammars, and with. */
-  readonly #costs = [new KindCosts(), new KindCosts()] as const;
+  readonly #costs: readonly [KindCosts, KindCosts];
   readonly #sampledRowsMax: number;
   #sincePlain = 0;
   #plainSteps = 0;
@@ -118,9 +131,13 @@ export class DraftPolicy {
    */
   readonly #earlier = { expected: 0, accepted: 0 };
 
-  /** `sampledRowsMax`: rows that one step can sample, drafted tokens included. */
-  constructor(sampledRowsMax: number) {
+  /**
+   * `sampledRowsMax`: rows that one step can sample, drafted tokens included. `ahead`: what was
+   * measured before any request; grammars were in none of that. Default: nothing.
+   */
+  constructor(sampledRowsMax: number, ahead: CostsAhead = {}) {
     this.#sampledRowsMax = sampledRowsMax;
+    this.#costs = [new KindCosts(ahead), new KindCosts()];
   }
 
   /** Takes note of a step of decoding sequences alone. */
@@ -168,6 +185,11 @@ export class DraftPolicy {
     this.#allowanceMs = Math.min(Math.max(before, saved), before + ms);
   }
 
+  /** Whether a network drafts to learn how well it does, although that does not seem to pay. */
+  get triesNetwork(): boolean {
+    return this.#trying !== null;
+  }
+
   /** How many nodes of each draft the next step verifies. `network`: what made them. */
   allot(offers: readonly Float64Array[], step: PlannedStep): readonly number[] {
     this.#expected = 0;
@@ -189,7 +211,7 @@ export class DraftPolicy {
       this.#failedTries = 0;
       return this.#take(found, offers, step);
     }
-    const tries = isTry || (step.network === null && this.#triesAgain(found));
+    const tries = isTry || (this.#triesLookup(step) && this.#triesAgain(found));
     this.#held = tries ? null : heldOf({ ...found, taken: 0 }, offers, step);
     return tries ? found.take(found.room) : offers.map(() => 0);
   }
@@ -217,6 +239,7 @@ export class DraftPolicy {
       { ...step, network: "chain" },
     );
     if (chain === null) return none;
+    const isOpen = this.#couldPay(offers, { ...step, network: "chain" });
     const branches = offers.some(({ survivals, firstBranch }) => survivals.length > firstBranch);
     const whole = offers.map(({ survivals }) => survivals);
     const tree = branches ? this.#budget(whole, { ...step, network: "tree" }) : null;
@@ -228,7 +251,7 @@ export class DraftPolicy {
     const shape = this.#trying ?? (tree !== null && this.#tried === "chain" ? "tree" : "chain");
     const found = shape === "tree" ? (tree ?? chain) : chain;
     if (this.#trying === null) {
-      if (!this.#triesAgain(found)) return none;
+      if (!isOpen || !this.#triesAgain(found)) return none;
       this.#trying = shape;
       this.#tried = shape;
     }
@@ -283,6 +306,30 @@ export class DraftPolicy {
     const { weight } = CALIBRATION;
     const calibration = (this.#earlier.accepted + weight) / (this.#earlier.expected + weight);
     return budgetOf(offers, { sequences, nodesMax, costs, calibration });
+  }
+
+  /**
+   * What is looked up is compared with the tokens that follow in any case, so only its cost can be
+   * unknown.
+   */
+  #triesLookup(step: PlannedStep): boolean {
+    return step.network === null && !this.#costsOf(step).others.isKnown;
+  }
+
+  /** Whether a network's chains would pay if all of them were right, as far as that is known. */
+  #couldPay(offers: readonly WholeOffer[], step: PlannedStep): boolean {
+    const { sequences, network } = step;
+    const costs = this.#costsOf(step).of(network, sequences);
+    const line = costs.of(sequences);
+    if (line === null || !costs.isKnown) return true;
+    let most = 0;
+    for (const { firstBranch } of offers) most += firstBranch;
+    most = Math.min(most, this.#sampledRowsMax - sequences);
+    const plainSpeed = sequences / line.ms(0);
+    for (let nodes = 1; nodes <= most; nodes++) {
+      if ((sequences + nodes) / line.ms(nodes) >= GAIN_MIN * plainSpeed) return true;
+    }
+    return false;
   }
 
   #costsOf({ foresaw }: Pick<PlannedStep, "foresaw">): KindCosts {

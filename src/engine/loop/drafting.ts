@@ -1,8 +1,14 @@
 import { assert, TREE_NODES_MAX } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
-import { isChain, KindAcceptance, SequenceAcceptance, UnusedRest } from "#speculative";
-import { DraftPolicy, type NetworkShape, type WholeOffer } from "./draft-policy.ts";
+import {
+  isChain,
+  KindAcceptance,
+  type LikelyBranch,
+  SequenceAcceptance,
+  UnusedRest,
+} from "#speculative";
+import type { DraftPolicy, NetworkShape, WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
 import type { DraftContext, SequenceDrafter } from "./sequence-drafter.ts";
@@ -37,17 +43,21 @@ const MASKS_MAX = 128;
 
 export interface DraftingParts {
   readonly scheduler: Pick<Scheduler, "propose">;
-  /** Rows that one step can sample, drafted tokens included. */
-  readonly sampledRowsMax: number;
-  /** Whether measured costs decide how much is drafted and verified; else all is. */
-  readonly adaptive: boolean;
+  /** Decides how much is drafted and verified; null: all is. */
+  readonly policy: StepPolicy | null;
 }
+
+/** What decides how much of the drafts a step verifies. */
+export type StepPolicy = Pick<
+  DraftPolicy,
+  "triesNetwork" | "record" | "allot" | "looks" | "drafts"
+>;
 
 /** Proposes drafts to the scheduler as sequences grow, and counts what became of them. */
 export class Drafting {
   readonly #scheduler: DraftingParts["scheduler"];
   /** Null: all that is drafted is proposed. */
-  readonly #policy: DraftPolicy | null;
+  readonly #policy: StepPolicy | null;
   readonly #foresight = new ForesightPolicy();
   /** Whether drafts are made for sequences under a grammar. */
   #foresees = true;
@@ -72,9 +82,9 @@ export class Drafting {
   readonly #counts = { drafts: 0, draftedTokens: 0, acceptedTokens: 0 };
   readonly #perPosition: number[] = [];
 
-  constructor({ scheduler, sampledRowsMax, adaptive }: DraftingParts) {
+  constructor({ scheduler, policy }: DraftingParts) {
     this.#scheduler = scheduler;
-    this.#policy = adaptive ? new DraftPolicy(sampledRowsMax) : null;
+    this.#policy = policy;
   }
 
   counts(): DraftCounts {
@@ -121,9 +131,8 @@ export class Drafting {
       const accepted = tokenIds.length - 1;
       const { draft: tree } = task;
       assert(tree !== null, "Cannot count a draft that is not there");
-      const firstBranch = drafter.likelyTokens;
       const acceptance = this.#acceptanceOf(known, drafter.kind);
-      acceptance.verified({ tree, firstBranch, drafted, tokenIds });
+      acceptance.verified({ ...likelyBranch(drafter), tree, drafted, tokenIds });
       drafter.verified(drafted, accepted);
       const depths = tree.depths.subarray(0, 1 + drafted);
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
@@ -132,10 +141,16 @@ export class Drafting {
     task.draft = null;
     if (sequence.finished || sampling === null) return;
     if (sampling.constrained) this.#constrained++;
+    const { rests } = this.#rest;
+    const adaptive = this.#policy !== null;
+    const followed = adaptive ? drafter.follow(sequence, rests) : null;
+    if (followed !== null) this.#acceptanceOf(known, followed.kind).followed(followed);
     if (!this.#weighs && made === null) return;
     const expected: DraftContext["expected"] = (draft, by) =>
-      this.#acceptanceOf(known, by.kind).expected(draft, by.likelyTokens);
-    const context = { sampling, foresees: this.#foresees, rests: this.#rest.rests, expected };
+      this.#acceptanceOf(known, by.kind).expected(draft, likelyBranch(by));
+    const triesNetwork = this.#policy?.triesNetwork ?? false;
+    const foresees = this.#foresees;
+    const context = { sampling, foresees, rests, adaptive, triesNetwork, expected };
     task.draft = drafter.next(sequence, made, context);
   }
 
@@ -189,13 +204,13 @@ export class Drafting {
         network = draft.tokens.length > 1 + drafter.likelyTokens ? "tree" : "chain";
       }
       const acceptance = this.#acceptanceOf(known, drafter.kind);
-      return acceptance.survivals(draft, drafter.likelyTokens);
+      return acceptance.survivals(draft, likelyBranch(drafter));
     });
     return this.#policy.allot(survivals, { sequences, network, foresaw: this.#foresaw });
   }
 
   /** Decides whether a network drafts behind the next steps. */
-  #look(policy: DraftPolicy, all: readonly Drafted[], sequences: number): void {
+  #look(policy: StepPolicy, all: readonly Drafted[], sequences: number): void {
     const wanting: SequenceDrafter[] = [];
     const offers: WholeOffer[] = [];
     for (const known of all) {
@@ -204,7 +219,7 @@ export class Drafting {
       if (whole === null || drafter === null) continue;
       wanting.push(drafter);
       const { firstBranch } = whole;
-      const survivals = this.#acceptanceOf(known, whole.kind).survivals(whole, firstBranch);
+      const survivals = this.#acceptanceOf(known, whole.kind).survivals(whole, { firstBranch });
       offers.push({ survivals, firstBranch });
     }
     this.#networkNodes = 0;
@@ -272,6 +287,11 @@ export class Drafting {
       this.#perPosition[place] = (this.#perPosition[place] ?? 0) + 1;
     }
   }
+}
+
+/** Of a drafter's newest draft. */
+function likelyBranch({ likelyTokens: firstBranch, matched }: SequenceDrafter): LikelyBranch {
+  return { firstBranch, matched };
 }
 
 /** The shape of those drafts whose tokens the device alone has; null: there are none. */

@@ -16,7 +16,7 @@ import { type GrammarCompiler, sequencesOf } from "#sampling";
 import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import { disposeOf } from "./dispose-of.ts";
-import { Drafting } from "./drafting.ts";
+import { Drafting, type StepPolicy } from "./drafting.ts";
 import { beginningLength } from "./earlier-tokens.ts";
 import { FailureList } from "./failure-list.ts";
 import { LoopCounts } from "./loop-counts.ts";
@@ -32,10 +32,8 @@ import { reportOf } from "./step-report.ts";
 export interface EngineParts extends StepPipelineParts {
   /** Properties shared by all sequences of this model. */
   readonly shape: RequestShape;
-  /** Whether measured costs decide how much is drafted. Default: false, all that is drafted. */
-  readonly adaptiveDrafts?: boolean;
-  /** Rows that one step can sample, as the scheduler has it. Default: no limit. */
-  readonly sampledRowsMax?: number;
+  /** Decides how much is drafted and verified. Default: null, all that is drafted is. */
+  readonly draftPolicy?: StepPolicy | null;
   readonly createCompiler: (vocabulary: GrammarVocabulary) => StructuredCompiler;
   /** Called when something outside a step made work possible. */
   readonly onWake: () => void;
@@ -67,11 +65,8 @@ export class Engine implements StepEngine {
     this.#parts = parts;
     this.#pipeline = new StepPipeline(parts);
     this.#slowMasks = new SlowMasks(parts.clock);
-    this.#drafting = new Drafting({
-      scheduler: parts.scheduler,
-      sampledRowsMax: parts.sampledRowsMax ?? Number.POSITIVE_INFINITY,
-      adaptive: parts.adaptiveDrafts ?? false,
-    });
+    const { scheduler, draftPolicy: policy = null } = parts;
+    this.#drafting = new Drafting({ scheduler, policy });
   }
 
   /** Keys of requests that have not ended. */

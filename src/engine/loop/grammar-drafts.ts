@@ -9,7 +9,12 @@ import {
   type TokenTree,
   UnusedRest,
 } from "#speculative";
-import type { DraftContext, SequenceDrafter, WholeDraft } from "./sequence-drafter.ts";
+import type {
+  DraftContext,
+  FollowedDraft,
+  SequenceDrafter,
+  WholeDraft,
+} from "./sequence-drafter.ts";
 
 /**
  * Drafts of a sequence that a grammar constrains (SP24): what another drafter makes, as far as the
@@ -45,6 +50,10 @@ export class GrammarDrafts implements SequenceDrafter {
 
   get likelyTokens(): number {
     return this.#likely;
+  }
+
+  get matched(): number {
+    return this.#isForced ? 0 : this.#inner.matched;
   }
 
   get active(): boolean {
@@ -85,6 +94,10 @@ export class GrammarDrafts implements SequenceDrafter {
     this.#proposed = nodes;
     this.#inner.proposed(this.#isForced ? 0 : nodes);
     if (this.#isForced && nodes > 0) this.#rest.used();
+  }
+
+  follow(sequence: Sequence, rests: boolean): FollowedDraft | null {
+    return this.#inner.follow(sequence, rests);
   }
 
   verified(drafted: number, accepted: number): void {

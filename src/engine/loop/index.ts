@@ -19,6 +19,7 @@
  *                       lookup-drafts.ts, model-drafts.ts, mixed-drafts.ts, grammar-drafts.ts;
  *                       request-drafts.ts: which a request has
  *   draft-policy.ts     how much of the drafts a step verifies, by measured times
+ *   measured-costs.ts   how long steps take, measured before any request
  *   draft-seeds.ts      what the drafter beside the model continues
  *   late-drafts.ts      drafts that the device verifies before the host knows their tokens
  *   failure-list.ts     requests that failed since they were last reported
@@ -30,7 +31,9 @@
  */
 export { CommandBuilder, type CommandLimits } from "./command-builder.ts";
 export { CommandRunner } from "./command-runner.ts";
-export { Engine } from "./engine.ts";
+export { DraftPolicy } from "./draft-policy.ts";
+export { Engine, type EngineParts } from "./engine.ts";
+export { measureCosts } from "./measured-costs.ts";
 export type { HiddenPooling } from "./request-record.ts";
 export type { SequenceTask } from "./sequence-task.ts";
 export type { PromptRows, RowSearch, StepCommand, TokenMoves } from "./step-command.ts";

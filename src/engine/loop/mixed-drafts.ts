@@ -2,7 +2,12 @@ import type { Sequence } from "#scheduler";
 import type { DraftShape, TokenTree } from "#speculative";
 import type { LookupDrafts } from "./lookup-drafts.ts";
 import type { ModelDrafts } from "./model-drafts.ts";
-import type { DraftContext, SequenceDrafter, WholeDraft } from "./sequence-drafter.ts";
+import type {
+  DraftContext,
+  FollowedDraft,
+  SequenceDrafter,
+  WholeDraft,
+} from "./sequence-drafter.ts";
 
 /**
  * Lookup beside a network (SP27): of two drafts of a step the one that is expected to give more
@@ -40,6 +45,10 @@ export class MixedDrafts implements SequenceDrafter {
     return this.#last.likelyTokens;
   }
 
+  get matched(): number {
+    return this.#last.matched;
+  }
+
   get active(): boolean {
     return this.#lookup.active || (!this.#skips && this.#network.active);
   }
@@ -55,7 +64,8 @@ export class MixedDrafts implements SequenceDrafter {
     if (found === null) this.#isFound = false;
     const expected = (draft: TokenTree | null, drafter: SequenceDrafter): number =>
       draft === null ? 0 : context.expected(draft, drafter);
-    const isFound = expected(found, this.#lookup) > expected(drafted, this.#network);
+    const isTry = context.triesNetwork && drafted !== null;
+    const isFound = !isTry && expected(found, this.#lookup) > expected(drafted, this.#network);
     this.#last = isFound ? this.#lookup : this.#network;
     return isFound ? found : drafted;
   }
@@ -66,6 +76,10 @@ export class MixedDrafts implements SequenceDrafter {
 
   proposed(nodes: number): void {
     this.#lookup.proposed(this.#last === this.#lookup ? nodes : 0);
+  }
+
+  follow(sequence: Sequence, rests: boolean): FollowedDraft | null {
+    return this.#lookup.follow(sequence, rests);
   }
 
   verified(drafted: number, accepted: number): void {

@@ -19,6 +19,7 @@ const MISSES_FREE = 4;
 export class ModelDrafts implements SequenceDrafter {
   readonly kind: string;
   readonly whole: WholeDraft;
+  readonly matched = 0;
   readonly #shape: DraftShape;
   readonly #rest = new DraftRest(MISSES_FREE);
   #likely = 0;
@@ -69,6 +70,10 @@ export class ModelDrafts implements SequenceDrafter {
   }
 
   proposed(): void {}
+
+  follow(): null {
+    return null;
+  }
 
   verified(_drafted: number, accepted: number): void {
     this.#rest.verified(accepted);

@@ -21,6 +21,8 @@ export interface DraftSources {
   readonly treePathMax: number;
   /** Outputs of earlier requests, by scope. Default: none are kept. */
   readonly earlierOutputs?: EarlierOutputs | null;
+  /** Makes all drafters, whatever requests want. Default: requests say what drafts. */
+  readonly makeDrafter?: () => SequenceDrafter;
 }
 
 /** Tokens of a prompt's end that are kept with an output: its first tokens follow these. */
@@ -35,6 +37,7 @@ export function drafterMaker(
 ): (() => SequenceDrafter) | null {
   const { params, draftShape: wanted } = request;
   if (params.beamWidth !== null || wanted === null) return null;
+  if (sources.makeDrafter !== undefined) return sources.makeDrafter;
   const make = openDrafterMaker(request, wanted, sources);
   if (params.structuredOutput === null) return make;
   return () => new GrammarDrafts(make(), wanted.forcedMax ?? wanted.length);

@@ -1,6 +1,6 @@
 import type { SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
-import type { DraftShape, TokenTree } from "#speculative";
+import type { DraftShape, FollowedBranch, TokenTree } from "#speculative";
 
 /** The largest draft of a network. */
 export interface WholeDraft {
@@ -18,10 +18,20 @@ export interface DraftContext {
   readonly sampling: SequenceSampling;
   /** Whether drafts are made of sequences under a grammar: that takes the host's time. */
   readonly foresees: boolean;
-  /** Whether few steps have drafts at all, since none are used: those that do have all of them. */
+  /** Whether few steps have drafts at all, since none are used. */
   readonly rests: boolean;
+  /** Whether measured costs decide what is verified; else all that is drafted is. */
+  readonly adaptive: boolean;
+  /** Whether a network drafted to learn how well it does: its draft is to be verified. */
+  readonly triesNetwork: boolean;
   /** Tokens of a drafter's newest draft that are expected to be accepted. */
   expected(draft: TokenTree, drafter: SequenceDrafter): number;
+}
+
+/** What became of a looked-up draft that no step verified. */
+export interface FollowedDraft extends FollowedBranch {
+  /** What made it. */
+  readonly kind: string;
 }
 
 /** Drafts the tokens of one sequence, and remembers how well that went. */
@@ -32,6 +42,8 @@ export interface SequenceDrafter {
   readonly whole: WholeDraft | null;
   /** Tokens of the last draft's likeliest continuation. */
   readonly likelyTokens: number;
+  /** Where it was looked up: tokens of the sequence that match before it; else 0. */
+  readonly matched: number;
   /** Whether the next step may have a draft: it is planned when all tokens are known. */
   readonly active: boolean;
   /**
@@ -51,6 +63,11 @@ export interface SequenceDrafter {
   allow(nodes: number): void;
   /** Of the last draft, so many nodes are proposed to the scheduler. */
   proposed(nodes: number): void;
+  /**
+   * The sequence grew: what it goes on with is compared with what was looked up and not verified.
+   * `rests`: as in `DraftContext`. Returns what that shows; null: nothing.
+   */
+  follow(sequence: Sequence, rests: boolean): FollowedDraft | null;
   /** Records that of `drafted` nodes, the first ones of the draft, a path was accepted. */
   verified(drafted: number, accepted: number): void;
 }

@@ -217,6 +217,15 @@ export const SpeculativeOptions = z
         "Verify as much of the drafts as makes steps quickest for their tokens, by measured " +
           "times, and draft nothing where that is slower; off: verify all that is drafted.",
       ),
+    measureMs: z
+      .int()
+      .nonnegative()
+      .max(600_000)
+      .default(500)
+      .describe(
+        "Most ms of loading in which it is measured what steps with drafts take, for adaptive; " +
+          "what is not measured then is learned from requests.",
+      ),
   })
   .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {
     path: ["model"],

@@ -103,7 +103,14 @@ export interface LoadProgress {
  * Parts of loading, in their order: `device` with its kernels, `steps` with the largest ones run
  * once, `cache` with all its levels.
  */
-export type LoadPhaseName = "files" | "device" | "weights" | "steps" | "cache" | "graphs";
+export type LoadPhaseName =
+  | "files"
+  | "device"
+  | "weights"
+  | "steps"
+  | "cache"
+  | "graphs"
+  | "drafts";
 
 /** Time and memory of one part of loading. */
 export interface LoadPhase {

@@ -37,6 +37,7 @@ import { EarlierOutputs } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
+import { draftPolicyOf } from "./draft-policy-of.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { endTokens } from "./end-tokens.ts";
 import { idleSettings } from "./idle-settings.ts";
@@ -80,7 +81,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   try {
     const fingerprint = await fleetFingerprint(loading, cached, memory);
     await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
-    return createEngine(loading, { spec, weights, step, memory, fingerprint });
+    return await createEngine(loading, { spec, weights, step, memory, fingerprint });
   } catch (error) {
     // Disposing of the device frees its own memory, but not the folder of the disk level.
     await memory.close();
@@ -88,7 +89,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   }
 }
 
-function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
+async function createEngine(loading: Loading, parts: LoadedParts): Promise<LoadedModel> {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
   const { spec, memory } = parts;
@@ -116,7 +117,8 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const { vocabularySize } = spec;
   const { contextTokensMax } = scheduler;
   const embedding = decoderEmbedding(checkpoint, spec);
-  const engine = new Engine({
+  const sources = draftSourcesOf(options, spec);
+  const engineParts = {
     scheduler,
     runner: new CommandRunner({
       ...{ executor, builder, writer },
@@ -132,12 +134,15 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
       blockTokens: memory.blocks.blockTokens,
       embedding: embedding.pooling,
       promptLogprobsMax: options.promptLogprobsMax,
-      ...draftSourcesOf(options, spec),
+      ...sources,
     },
-    sampledRowsMax: sampledRowsMax(options),
-    adaptiveDrafts: options.speculative.adaptive,
     createCompiler: compilersOf({ options, vocabularySize, eosTokenIds, clock: context.clock }),
+  };
+  const draftPolicy = await draftPolicyOf(loading, {
+    ...{ engineParts, sampledRowsMax: sampledRowsMax(options) },
+    ...{ treePathMax: sources.treePathMax, windows: memory.cache.windows },
   });
+  const engine = new Engine({ ...engineParts, draftPolicy });
   const info = infoOf(loading, parts, { contextTokensMax, embedding: embedding.info });
   return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
 }

@@ -13,6 +13,7 @@ const SUBJECTS: Readonly<Record<LoadPhaseName, string>> = {
   steps: "steps",
   cache: "the cache",
   graphs: "graphs",
+  drafts: "steps with drafts",
 };
 
 /** Records finished parts, and adds the memory of each to an OUT_OF_MEMORY error. */
@@ -91,6 +92,7 @@ const REMEDIES: Partial<Readonly<Record<LoadPhaseName, string>>> = {
   steps: REMEDY_OF_STEPS,
   cache: `raise gpuMemoryUtilization or lower poolBytes, ${REMEDY_OF_STEPS}`,
   graphs: `lower gpuMemoryUtilization, ${REMEDY_OF_STEPS}`,
+  drafts: `lower gpuMemoryUtilization, ${REMEDY_OF_STEPS}`,
 };
 
 function gibibytes(bytes: number): string {
