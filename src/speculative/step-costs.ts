@@ -19,8 +19,12 @@ const FORGETS_EVERY = 7;
 const FORGOTTEN_AFTER = 1024;
 /** What one more row costs of a row of a plain step, before any step with drafts was measured. */
 const ROW_SHARE = 0.25;
-/** Steps of a size that are measured before they count for more than what was measured ahead. */
-const STEPS_MIN = 3;
+/**
+ * Where costs were measured ahead: steps of a size that are measured before they count for more,
+ * and the least that they are of what was expected then. A plain step takes a few times as long
+ * while code is new or a processor sleeps, so that drafts seem to cost little.
+ */
+const SINCE_AHEAD = { stepsMin: 3, least: 0.8 };
 /** Rows up to here are told apart; above, sizes that differ by less than a quarter are alike. */
 const EXACT_MAX = 4;
 
@@ -71,7 +75,7 @@ class Cell {
     this.#usual = null;
   }
 
-  ms(): number {
+  get ms(): number {
     this.#usual ??= lowerQuartile(this.#kept.map(({ ms }) => ms));
     return this.#usual;
   }
@@ -146,39 +150,40 @@ export class StepCosts {
     const cells = this.#cells.get(row);
     const plain = cells?.get(0);
     if (cells === undefined || plain === undefined) return null;
-    const drafted: CostPoint[] = [...this.#measured(cells), ...this.#pointsAhead(sequences, cells)];
+    const drafted = this.isKnown ? this.#expected(sequences, cells) : this.#measured(cells, 1);
     drafted.sort((a, b) => a.nodes - b.nodes);
-    const line = new CostLine(sequences, plain.ms(), drafted);
+    const line = new CostLine(sequences, plain.ms, drafted);
     this.#lines.set(row, line);
     return line;
   }
 
-  /** Sizes with drafts that count as measured. */
-  #measured(cells: ReadonlyMap<number, Cell>): Cell[] {
-    const least = this.isKnown ? STEPS_MIN : 1;
+  /** Sizes with drafts of which so many steps were measured. */
+  #measured(cells: ReadonlyMap<number, Cell>, least: number): CostPoint[] {
     const found: Cell[] = [];
     for (const [place, cell] of cells) if (place !== 0 && cell.count >= least) found.push(cell);
-    return found;
+    return found.map(({ nodes, ms }) => ({ nodes, ms }));
   }
 
-  /** What was measured ahead of other sizes than these, as it is expected now. */
-  #pointsAhead(sequences: number, cells: ReadonlyMap<number, Cell>): CostPoint[] {
-    const row = this.#nearest(sequences);
-    const [before, ...points] = row?.points ?? [];
-    const plainMs = cells.get(0)?.ms() ?? 0;
-    if (row === null || before === undefined) return [];
-    const scaled = points.map(({ nodes, ms }) => {
-      const now = (plainMs * ms) / before.ms;
-      return { nodes, ms: () => now };
+  /** What was measured ahead, as it is expected now, and the sizes that were measured since. */
+  #expected(sequences: number, cells: ReadonlyMap<number, Cell>): CostPoint[] {
+    const [before, ...points] = this.#nearest(sequences)?.points ?? [];
+    const measured = this.#measured(cells, SINCE_AHEAD.stepsMin);
+    const plainMs = cells.get(0)?.ms ?? 0;
+    if (before === undefined) return measured;
+    const scaled = points.map(({ nodes, ms }) => ({ nodes, ms: (plainMs * ms) / before.ms }));
+    const line = new CostLine(sequences, plainMs, scaled);
+    const grown: number[] = [];
+    const found = measured.map(({ nodes, ms }) => {
+      const share = Math.max(SINCE_AHEAD.least, ms / line.ms(nodes));
+      grown.push(share);
+      return { nodes, ms: share * line.ms(nodes) };
     });
-    const measured = this.#measured(cells);
-    const line = new CostLine(row.sequences, plainMs, scaled);
-    const grown = measured.map((cell) => cell.ms() / line.ms(cell.nodes));
     const factor = median(grown) ?? 1;
-    const classes = new Set(measured.map(({ nodes }) => sizeClass(nodes)));
-    return scaled
-      .filter(({ nodes }) => !classes.has(sizeClass(nodes)))
-      .map(({ nodes, ms }) => ({ nodes, ms: () => factor * ms() }));
+    const classes = new Set(found.map(({ nodes }) => sizeClass(nodes)));
+    for (const { nodes, ms } of scaled) {
+      if (!classes.has(sizeClass(nodes))) found.push({ nodes, ms: factor * ms });
+    }
+    return found;
   }
 
   /** Of about as many sequences; null: nothing was measured ahead. */
@@ -195,7 +200,7 @@ export class StepCosts {
 /** A measured number of nodes, and what it took. */
 interface CostPoint {
   readonly nodes: number;
-  ms(): number;
+  readonly ms: number;
 }
 
 /** Expected ms of steps of a number of sequences, by their drafted tokens. */
@@ -210,7 +215,7 @@ export class CostLine {
     this.#sequences = sequences;
     this.#plainMs = plainMs;
     this.#nodes = Float64Array.from(drafted, ({ nodes }) => nodes);
-    this.#ms = Float64Array.from(drafted, (point) => point.ms());
+    this.#ms = Float64Array.from(drafted, ({ ms }) => ms);
     // Fewer rows take no longer: such a measurement is older than that of more rows.
     for (let at = this.#ms.length - 2; at >= 0; at--) {
       this.#ms[at] = Math.min(this.#ms[at] ?? 0, this.#ms[at + 1] ?? 0);

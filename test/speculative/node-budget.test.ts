@@ -4,7 +4,7 @@ import { RandomNumbers } from "../contracts/device-ops/random.ts";
 
 /** Costs of steps, measured at every number of nodes. */
 const costsOf = (msOf: (nodes: number) => number) => {
-  const points = Array.from({ length: 64 }, (_, at) => ({ nodes: at + 1, ms: () => msOf(at + 1) }));
+  const points = Array.from({ length: 64 }, (_, at) => ({ nodes: at + 1, ms: msOf(at + 1) }));
   return { of: (sequences: number) => new CostLine(sequences, msOf(0), points) };
 };
 const chain = (rate: number, length: number) =>

@@ -16,11 +16,18 @@ const BUDGET = { nodesPerStep: 64, stepsMax: 8 };
 /** How fast earlier expectations fade, and how many tokens they weigh as much as at first. */
 const CALIBRATION = { fading: 0.97, weight: 8 };
 /**
- * Time that tries may take which do not seem to pay: at first that of so many plain steps, then a
- * share of all time. Of the share no more is saved up than so many plain steps take, or the try
+ * Time that tries may take which do not seem to pay: at first that of so many plain steps, fewer
+ * where only acceptance is to be learned, then a share of all time. Of the share no more is saved up than so many plain steps take, or the try
  * that is waited for: a change of load would have all of it spent at once.
  */
-const TRIES = { firstSteps: 40, firstMsMax: 250, share: 0.01, savedSteps: 12, savedMsMax: 500 };
+const TRIES = {
+  firstSteps: 40,
+  knownSteps: 6,
+  firstMsMax: 250,
+  share: 0.01,
+  savedSteps: 12,
+  savedMsMax: 500,
+};
 /** After so many tries in a row that did not pay the share is half as much, down to an eighth. */
 const TRIES_HALVE = { every: 4, most: 3 };
 /** One step in so many verifies half of its budget, and one twice as much, to learn their cost. */
@@ -164,7 +171,8 @@ export class DraftPolicy {
     const line = costs.of(network, sequences).of(sequences);
     const plainMs = line?.ms(0) ?? ms;
     this.#savedMs = TRIES.savedSteps * plainMs;
-    this.#allowanceMs ??= Math.min(TRIES.firstMsMax, TRIES.firstSteps * plainMs);
+    const firstSteps = costs.others.isKnown ? TRIES.knownSteps : TRIES.firstSteps;
+    this.#allowanceMs ??= Math.min(TRIES.firstMsMax, firstSteps * plainMs);
     // What it usually takes: a step that something else disturbs says nothing of drafts. Steps
     // that draft and verify nothing are not known: a network takes less than twice a plain step.
     const usualMs = drafted > 0 ? (line?.ms(drafted) ?? ms) : Math.min(ms, 2 * plainMs);

@@ -41,6 +41,9 @@ interface Offer {
  */
 const MASKS_MAX = 128;
 
+/** Sequences that are all looked up for in each step, and the most tokens between look-ups. */
+const TURN = { sequences: 4, most: 8 };
+
 export interface DraftingParts {
   readonly scheduler: Pick<Scheduler, "propose">;
   /** Decides how much is drafted and verified; null: all is. */
@@ -143,7 +146,7 @@ export class Drafting {
     if (sampling.constrained) this.#constrained++;
     const { rests } = this.#rest;
     const adaptive = this.#policy !== null;
-    const followed = adaptive ? drafter.follow(sequence, rests) : null;
+    const followed = adaptive ? drafter.follow(sequence, this.#turnTokens) : null;
     if (followed !== null) this.#acceptanceOf(known, followed.kind).followed(followed);
     if (!this.#weighs && made === null) return;
     const expected: DraftContext["expected"] = (draft, by) =>
@@ -152,6 +155,13 @@ export class Drafting {
     const foresees = this.#foresees;
     const context = { sampling, foresees, rests, adaptive, triesNetwork, expected };
     task.draft = drafter.next(sequence, made, context);
+  }
+
+  /** One token in so many is looked up: of many sequences that would take as long as a step. */
+  get #turnTokens(): number {
+    return this.#rest.rests
+      ? TURN.most
+      : Math.min(TURN.most, Math.ceil(this.#drafted.size / TURN.sequences));
   }
 
   /** Decides what the next step verifies, and whether a network drafts behind it. */

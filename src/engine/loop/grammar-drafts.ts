@@ -96,8 +96,8 @@ export class GrammarDrafts implements SequenceDrafter {
     if (this.#isForced && nodes > 0) this.#rest.used();
   }
 
-  follow(sequence: Sequence, rests: boolean): FollowedDraft | null {
-    return this.#inner.follow(sequence, rests);
+  follow(sequence: Sequence, turnTokens: number): FollowedDraft | null {
+    return this.#inner.follow(sequence, turnTokens);
   }
 
   verified(drafted: number, accepted: number): void {

@@ -32,8 +32,10 @@
 export { CommandBuilder, type CommandLimits } from "./command-builder.ts";
 export { CommandRunner } from "./command-runner.ts";
 export { DraftPolicy } from "./draft-policy.ts";
+export type { StepPolicy } from "./drafting.ts";
 export { Engine, type EngineParts } from "./engine.ts";
-export { measureCosts } from "./measured-costs.ts";
+export { measureCosts, practise } from "./measured-costs.ts";
+export type { DraftSources } from "./request-drafts.ts";
 export type { HiddenPooling } from "./request-record.ts";
 export type { SequenceTask } from "./sequence-task.ts";
 export type { PromptRows, RowSearch, StepCommand, TokenMoves } from "./step-command.ts";

@@ -7,15 +7,14 @@ import {
   type Lookup,
   type TokenTree,
   treeOf,
-  UnusedRest,
 } from "#speculative";
 import type { DraftContext, FollowedDraft, SequenceDrafter } from "./sequence-drafter.ts";
 
-/** While few steps have drafts one token in so many is looked up, other ones of each sequence. */
-const TURN_TOKENS = 8;
-
-/** A continuation that was looked up, while the sequence goes on with it. */
+/** What was looked up, while the sequence goes on with it. */
 interface Following {
+  /** The likeliest first. */
+  readonly branches: readonly Int32Array[];
+  /** The likeliest one's tokens. */
   readonly tokens: Int32Array;
   /** Tokens that match before it. */
   readonly matched: number;
@@ -25,12 +24,15 @@ interface Following {
   right: number;
 }
 
-/** Looks up what may follow one sequence, and remembers how well that went. */
+/**
+ * Looks up what may follow one sequence, and remembers how well that went. What no step verifies is
+ * compared with what the sequence goes on with (SP35): that costs next to nothing, and shows as
+ * well how likely it was.
+ */
 export class LookupDrafts implements SequenceDrafter {
   readonly #lookup: Lookup;
   readonly #width: number;
   readonly #length: DraftLength;
-  readonly #rest = new UnusedRest();
   readonly #kind: string;
   readonly whole = null;
   /** Tokens of the last draft's first continuation, and those that match before it. */
@@ -38,7 +40,6 @@ export class LookupDrafts implements SequenceDrafter {
   #matched = 0;
   /** Nodes of the last draft that the scheduler knows of. */
   #proposed = 0;
-  /** What was looked up last, as long as it is right; null: nothing is. */
   #following: Following | null = null;
 
   /** `kind`: texts of one kind are about as likely to be repeated. */
@@ -71,42 +72,26 @@ export class LookupDrafts implements SequenceDrafter {
 
   next(sequence: Sequence, _made: TokenTree | null, context: DraftContext): TokenTree | null {
     this.#first = 0;
+    const used = this.#proposed > 0;
     this.#proposed = 0;
-    const { adaptive, rests } = context;
-    if (adaptive && (rests || !this.#rest.drafts())) return this.#goneOn(sequence, rests);
-    const length = adaptive ? this.#length.length : this.#length.next();
-    return this.#look(sequence, length);
-  }
-
-  follow(sequence: Sequence, rests: boolean): FollowedDraft | null {
-    const { tokens } = sequence;
-    const known = this.#following;
-    if (known === null) {
-      if (rests && isTurnOf(sequence)) this.#look(sequence, this.#length.length);
-      return null;
-    }
-    const before = known.right;
-    let ended = false;
-    while (known.right < known.tokens.length && known.start + known.right < tokens.length) {
-      ended = tokens.get(known.start + known.right) !== known.tokens[known.right];
-      if (ended) break;
-      known.right++;
-    }
-    const right = known.right - before;
-    if (right === 0 && !ended) return null;
-    const found = { kind: this.kind, matched: known.matched + before, right, ended };
-    if (!ended && known.right < known.tokens.length) return found;
-    this.#following = null;
-    this.#length.followed(known.tokens.length, known.right);
-    if (rests && !ended) this.#look(sequence, this.#length.length);
-    return found;
+    if (!context.adaptive) this.#look(sequence, this.#length.next());
+    else if (used) this.#look(sequence, this.#length.length);
+    return this.#draft(sequence);
   }
 
   allow(): void {}
 
   proposed(nodes: number): void {
     this.#proposed = nodes;
-    if (nodes > 0) this.#rest.used();
+  }
+
+  follow(sequence: Sequence, turnTokens: number): FollowedDraft | null {
+    const found = this.#compare(sequence);
+    // A prediction is there from the first token on.
+    const isTurn = this.#kind === "prediction" || isTurnOf(sequence, turnTokens);
+    const goesOn = found !== null && !found.ended;
+    if (this.#following === null && (goesOn || isTurn)) this.#look(sequence, this.#length.length);
+    return found;
   }
 
   verified(drafted: number, accepted: number): void {
@@ -114,34 +99,50 @@ export class LookupDrafts implements SequenceDrafter {
     this.#length.verified(Math.min(drafted, this.#first), accepted);
   }
 
-  /** What is left of the continuation that is followed. */
-  #goneOn(sequence: Sequence, rests: boolean): TokenTree | null {
-    const { tokens } = sequence;
-    if (this.#following === null && rests && isTurnOf(sequence)) {
-      return this.#look(sequence, this.#length.length);
-    }
+  /** Null: nothing was followed, or no token has come. */
+  #compare({ tokens }: Sequence): FollowedDraft | null {
     const known = this.#following;
-    if (known === null || known.start + known.right !== tokens.length) return null;
-    const left = known.tokens.subarray(known.right);
-    this.#first = left.length;
-    this.#matched = known.matched + known.right;
-    return chainOf(tokens.get(tokens.length - 1), left);
+    if (known === null) return null;
+    const { start, tokens: expected, right: before } = known;
+    let ended = false;
+    while (known.right < expected.length && start + known.right < tokens.length) {
+      ended = tokens.get(start + known.right) !== expected[known.right];
+      if (ended) break;
+      known.right++;
+    }
+    const right = known.right - before;
+    if (ended || known.right === expected.length) {
+      this.#length.followed(expected.length, known.right);
+      this.#following = null;
+    }
+    if (right === 0 && !ended) return null;
+    return { kind: this.kind, matched: known.matched + before, right, ended };
   }
 
-  #look({ tokens }: Sequence, length: number): TokenTree | null {
+  /** What is left of what is followed. */
+  #draft({ tokens }: Sequence): TokenTree | null {
+    const known = this.#following;
+    if (known === null || known.start + known.right !== tokens.length) return null;
+    const left = known.tokens.length - known.right;
+    this.#first = left;
+    this.#matched = known.matched + known.right;
+    const root = tokens.get(tokens.length - 1);
+    if (known.right > 0) return chainOf(root, known.tokens.subarray(known.right));
+    return treeOf(root, known.branches, TREE_NODES_MAX);
+  }
+
+  #look({ tokens }: Sequence, length: number): void {
     const width = this.#width;
     const branches = length === 0 ? [] : this.#lookup.draft(tokens, { length, width });
     const [first] = branches;
     this.#following = null;
-    this.#first = first?.length ?? 0;
-    if (first === undefined || first.length === 0) return null;
-    this.#matched = this.#lookup.matched;
-    this.#following = { tokens: first, matched: this.#matched, start: tokens.length, right: 0 };
-    this.#rest.made();
-    return treeOf(tokens.get(tokens.length - 1), branches, TREE_NODES_MAX);
+    if (first === undefined || first.length === 0) return;
+    const { matched } = this.#lookup;
+    this.#following = { branches, tokens: first, matched, start: tokens.length, right: 0 };
   }
 }
 
-function isTurnOf({ id, tokens }: Sequence): boolean {
-  return (id + tokens.length) % TURN_TOKENS === 0;
+/** Whether the newest token is one of every so many of its sequence; others have theirs then. */
+function isTurnOf({ id, tokens }: Sequence, turnTokens: number): boolean {
+  return (id + tokens.length) % turnTokens === 0;
 }

@@ -78,8 +78,8 @@ export class MixedDrafts implements SequenceDrafter {
     this.#lookup.proposed(this.#last === this.#lookup ? nodes : 0);
   }
 
-  follow(sequence: Sequence, rests: boolean): FollowedDraft | null {
-    return this.#lookup.follow(sequence, rests);
+  follow(sequence: Sequence, turnTokens: number): FollowedDraft | null {
+    return this.#lookup.follow(sequence, turnTokens);
   }
 
   verified(drafted: number, accepted: number): void {

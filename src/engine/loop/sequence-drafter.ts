@@ -18,7 +18,7 @@ export interface DraftContext {
   readonly sampling: SequenceSampling;
   /** Whether drafts are made of sequences under a grammar: that takes the host's time. */
   readonly foresees: boolean;
-  /** Whether few steps have drafts at all, since none are used. */
+  /** Whether few steps have drafts at all, since none are used: those that do have all of them. */
   readonly rests: boolean;
   /** Whether measured costs decide what is verified; else all that is drafted is. */
   readonly adaptive: boolean;
@@ -65,9 +65,10 @@ export interface SequenceDrafter {
   proposed(nodes: number): void;
   /**
    * The sequence grew: what it goes on with is compared with what was looked up and not verified.
-   * `rests`: as in `DraftContext`. Returns what that shows; null: nothing.
+   * One token in `turnTokens` is looked up where nothing is being compared. Returns what the
+   * comparison shows; null: nothing.
    */
-  follow(sequence: Sequence, rests: boolean): FollowedDraft | null;
+  follow(sequence: Sequence, turnTokens: number): FollowedDraft | null;
   /** Records that of `drafted` nodes, the first ones of the draft, a path was accepted. */
   verified(drafted: number, accepted: number): void;
 }

@@ -1,4 +1,13 @@
-import { DraftPolicy, Engine, type EngineParts, measureCosts } from "#engine/loop";
+import { assert } from "#base";
+import {
+  DraftPolicy,
+  type DraftSources,
+  Engine,
+  type EngineParts,
+  measureCosts,
+  practise,
+  type StepPolicy,
+} from "#engine/loop";
 import { loadedDrafts } from "#engine/protocol";
 import { type CacheWindow, KvCache } from "#kvcache";
 import { Scheduler } from "#scheduler";
@@ -36,38 +45,43 @@ export async function draftPolicyOf(
 }
 
 /** Made-up requests on the real device, whose cache is still empty, with books of their own. */
-function measureAhead({ message, context }: Loading, parts: PolicyParts) {
+async function measureAhead({ message, context }: Loading, parts: PolicyParts) {
   const { options } = message;
   const { scheduler: config, kvCache, speculative } = options;
   const { engineParts, sampledRowsMax, treePathMax, windows } = parts;
   const { shape, scheduler, overlapSteps = false } = engineParts;
   const { contextTokensMax } = scheduler;
-  const [wanted] = loadedDrafts(options);
-  const lookup = loadedDrafts(options).find(({ kind }) => kind === "lookup");
-  const isNetwork = wanted !== undefined && wanted.kind !== "lookup";
-  const path = treePathMax > 0 ? treePathMax : Number.POSITIVE_INFINITY;
-  return measureCosts({
-    open: ({ policy, makeDrafter }) => {
-      const blocks = Math.min(MEASURED_BLOCKS_MAX, scheduler.stats().totalBlocks);
-      const { blockTokens } = kvCache;
-      const cache = new KvCache({ blocks, blockTokens, windows, prefixCaching: false });
-      return new Engine({
-        ...engineParts,
-        scheduler: new Scheduler({ config, cache, contextTokensMax, overlapSteps, sampledRowsMax }),
-        memory: null,
-        shape: { ...shape, earlierOutputs: null, makeDrafter },
-        draftPolicy: policy,
-      });
-    },
-    ...{ clock: context.clock, msMax: speculative.measureMs },
-    ...{ sequencesMax: config.runningSequencesMax, sampledRowsMax, contextTokensMax },
-    vocabularySize: shape.vocabularySize,
-    lookupMax: isNetwork && !speculative.mixed ? 0 : (lookup?.lengthMax ?? 0),
-    network: isNetwork
-      ? {
-          length: Math.min(wanted.lengthMax, path),
-          width: treePathMax > 0 ? wanted.width : 1,
-        }
-      : null,
+  const open = (drafts: { policy: StepPolicy } & Pick<DraftSources, "makeDrafter">): Engine => {
+    const blocks = Math.min(MEASURED_BLOCKS_MAX, scheduler.stats().totalBlocks);
+    const { blockTokens } = kvCache;
+    const cache = new KvCache({ blocks, blockTokens, windows, prefixCaching: false });
+    const { makeDrafter } = drafts;
+    return new Engine({
+      ...engineParts,
+      scheduler: new Scheduler({ config, cache, contextTokensMax, overlapSteps, sampledRowsMax }),
+      memory: null,
+      shape: { ...shape, earlierOutputs: null, ...(makeDrafter && { makeDrafter }) },
+      draftPolicy: drafts.policy,
+    });
+  };
+  const [wanted, ...others] = loadedDrafts(options);
+  assert(wanted !== undefined, "Cannot measure drafts: there are none");
+  const lookup = wanted.kind === "lookup" ? wanted : others.find(({ kind }) => kind === "lookup");
+  const isNetwork = wanted.kind !== "lookup";
+  const lookupMax = isNetwork && !speculative.mixed ? 0 : (lookup?.lengthMax ?? 0);
+  const length = treePathMax > 0 ? Math.min(wanted.lengthMax, treePathMax) : wanted.lengthMax;
+  const width = treePathMax > 0 ? wanted.width : 1;
+  const { vocabularySize } = shape;
+  const common = { clock: context.clock, msMax: speculative.measureMs, contextTokensMax };
+  const ahead = await measureCosts({
+    ...{ ...common, vocabularySize, open, sampledRowsMax, lookupMax },
+    sequencesMax: config.runningSequencesMax,
+    network: isNetwork ? { length, width } : null,
   });
+  await practise({
+    ...{ ...common, vocabularySize },
+    engine: open({ policy: new DraftPolicy(sampledRowsMax, ahead) }),
+    draftShape: { kind: wanted.kind, length, width, besideMax: isNetwork ? lookupMax : 0 },
+  });
+  return ahead;
 }
