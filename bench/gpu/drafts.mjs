@@ -1,6 +1,6 @@
 // node bench/gpu/drafts.mjs [--model FOLDER] [--kind redrafter|eagle3] [--batches 1,8,16,32]
 //     [--shapes 1x4,2x3,4x4] [--draft-vocabulary 32000] [--blocks 2] [--tokens N] [--steps 40]
-//     [--rounds 3] [--json FILE]
+//     [--rounds 3] [--adaptive] [--json FILE]
 //
 // What a step costs that drafts by a network and verifies what the step before drafted, beside a
 // plain one of a model without drafter, at the shape of a large model (default: Llama-3.1-8B's)
@@ -9,6 +9,8 @@
 // which are assumptions about a trained drafter, not measurements: for a ReDrafter what the paper
 // has for its widths (arXiv 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for
 // more), for an EAGLE-3 3.5, or `--tokens`.
+// `--adaptive`: instead, what such a drafter costs where measured times decide how much it drafts,
+// which should be nothing: ms of a token over runs of ten times `--steps` tokens.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,6 +36,7 @@ const { values: flags } = readFlags({
     steps: { type: "number", default: 40, min: 4 },
     rounds: { type: "number", default: 3, min: 1 },
     device: { type: "string", default: "cuda" },
+    adaptive: { type: "boolean" },
     json: { type: "string" },
   },
 });
@@ -67,11 +70,13 @@ function scripted({ width, length }) {
   return sumOf(low, length);
 }
 
+const widthMax = Math.max(...shapes.map(({ width }) => width));
+const lengthMax = Math.max(...shapes.map(({ length }) => length));
 const nodesMax = Math.max(...shapes.map(({ width, length }) => width * length));
-const rowsMax = Math.max(...flags.batches) * (1 + nodesMax);
+const rowsMax = Math.max(...flags.batches) * (flags.adaptive === true ? 1 : 1 + nodesMax);
 
 // A drafter that is never right would rest after a few drafts.
-ModelDrafts.prototype.verified = () => {};
+if (flags.adaptive !== true) ModelDrafts.prototype.verified = () => {};
 
 const load = (speculative) =>
   openOrGiveUp(() =>
@@ -84,14 +89,19 @@ const load = (speculative) =>
     }),
   );
 
-/** ms of a decoding step of so many sequences. */
-async function stepMs(llm, batch, speculative) {
-  const prompts = Array.from({ length: batch }, (_, at) => ({
+/** Different prompts of 128 tokens. */
+function promptsOf(batch) {
+  return Array.from({ length: batch }, (_, at) => ({
     promptTokenIds: Array.from(
       { length: 128 },
       (_, place) => 1000 + ((7919 * at + 31 * place) % 9000),
     ),
   }));
+}
+
+/** ms of a decoding step of so many sequences. */
+async function stepMs(llm, batch, speculative) {
+  const prompts = promptsOf(batch);
   const options = { temperature: 0, ignoreEos: true, speculative };
   const secondsOf = async (maxTokens) => {
     const before = llm.stats().steps;
@@ -113,23 +123,50 @@ async function stepMs(llm, batch, speculative) {
   return { ms: median(times), nodes };
 }
 
+/** ms for each token of a sequence, as the engine chooses what it drafts. */
+async function tokenMs(llm, batch) {
+  const tokens = 10 * flags.steps;
+  const times = [];
+  for (let round = 0; round <= flags.rounds; round++) {
+    const started = performance.now();
+    await llm.generate(promptsOf(batch), { temperature: 0, ignoreEos: true, maxTokens: tokens });
+    // The first run captures graphs.
+    if (round > 0) times.push((performance.now() - started) / tokens);
+  }
+  return median(times);
+}
+
 const round = (value) => Math.round(value * 1000) / 1000;
 const plain = await load({ kind: "off" });
 const plainOf = new Map();
-for (const batch of flags.batches) plainOf.set(batch, (await stepMs(plain, batch, false)).ms);
+const plainMsOf = async (batch) =>
+  flags.adaptive === true ? await tokenMs(plain, batch) : (await stepMs(plain, batch, false)).ms;
+for (const batch of flags.batches) plainOf.set(batch, await plainMsOf(batch));
 await plain.close();
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
 writeRandomDrafter(folder, { ...flags, draftVocabulary: flags["draft-vocabulary"] });
 const llm = await load({
-  ...{ kind: flags.kind, model: folder, adaptive: false },
-  width: Math.max(...shapes.map(({ width }) => width)),
-  lengthMax: Math.max(...shapes.map(({ length }) => length)),
+  ...{ kind: flags.kind, model: folder, adaptive: flags.adaptive === true },
+  ...{ width: widthMax, lengthMax },
 });
 rmSync(folder, { recursive: true });
 
 const rows = [];
-for (const batch of flags.batches) {
+for (const batch of flags.adaptive === true ? flags.batches : []) {
+  const plainMs = plainOf.get(batch);
+  const before = llm.stats();
+  const ms = await tokenMs(llm, batch);
+  const { draftedTokens, steps } = llm.stats();
+  const nodes = (draftedTokens - before.draftedTokens) / (steps - before.steps);
+  rows.push({
+    ...{ kind: flags.kind, batch, width: widthMax, length: lengthMax, adaptive: true },
+    ...{ nodes: round(nodes), plainMs: round(plainMs), ms: round(ms) },
+    speedUp: round(plainMs / ms),
+  });
+  console.log(JSON.stringify(rows.at(-1)));
+}
+for (const batch of flags.adaptive === true ? [] : flags.batches) {
   const plainMs = plainOf.get(batch);
   // What an EAGLE-3 writes of each token is written in these steps, too.
   const { ms: undraftedMs } = await stepMs(llm, batch, false);

@@ -5,7 +5,7 @@ const PLAIN_FIRST = 3;
 /** A plain step is measured again after so many steps with drafts: while few were, and later. */
 const PLAIN_EVERY = { few: 16, many: 128 };
 /** So many plain steps are no longer few; from then on one in `PLAIN_SAMPLED` is recorded. */
-const PLAIN_MANY = 7;
+const PLAIN_MANY = 24;
 const PLAIN_SAMPLED = 4;
 /** Drafts are verified where that makes steps quicker by this at least: less may be noise. */
 const GAIN_MIN = 1.03;

@@ -6,6 +6,8 @@ import { sizeClass } from "#speculative";
  * they are much slower.
  */
 const FIRST = { plain: 8, leftOut: 8, least: 8, foresaw: 32, slower: 0.5 };
+/** So many steps that take so many times a plain one are enough: no drafts make up for that. */
+const HOPELESS = { steps: 2, times: 4 };
 /** A mean is that of about so many steps: contexts grow meanwhile. */
 const MEAN_STEPS = 32;
 /** A step counts for at most so many times what steps took so far: some are disturbed. */
@@ -50,6 +52,10 @@ class Speed {
     return this.#tokens;
   }
 
+  get ms(): number {
+    return this.#ms;
+  }
+
   get perMs(): number {
     return this.#tokens / this.#ms;
   }
@@ -61,6 +67,8 @@ class Known {
   readonly plain = new Speed();
   /** First steps with foresight that are still to be left out. */
   leftOut = FIRST.leftOut;
+  /** Of these, those that drafts cannot make up for. */
+  hopeless = 0;
   isKnown = false;
   /** Since the last try. */
   steps = 0;
@@ -79,6 +87,16 @@ class Known {
     if (!isSlow && foresaw.steps < FIRST.foresaw) return true;
     this.isKnown = true;
     return null;
+  }
+
+  /** Takes note of a step with foresight that is left out, unless it is one too many of its kind. */
+  leaveOut(tokens: number, ms: number): void {
+    this.leftOut--;
+    if (this.plain.steps > 0 && ms >= HOPELESS.times * this.plain.ms) this.hopeless++;
+    if (this.hopeless < HOPELESS.steps) return;
+    this.leftOut = 0;
+    this.foresaw.record(tokens, ms);
+    this.isKnown = true;
   }
 
   get pays(): boolean {
@@ -110,7 +128,7 @@ export class ForesightPolicy {
     known.ms += ms;
     const isWhole = foresaw === this.#before;
     this.#before = foresaw;
-    if (foresaw && known.leftOut > 0) known.leftOut--;
+    if (foresaw && known.leftOut > 0) known.leaveOut(tokens, ms);
     else if (isWhole) known[foresaw ? "foresaw" : "plain"].record(tokens, ms);
   }
 
