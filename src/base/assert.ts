@@ -5,7 +5,11 @@ export class AssertionError extends Error {
   override readonly name = "AssertionError";
 }
 
-/** Throws at a broken invariant. Never use it for input that a user or a file can make wrong. */
-export function assert(condition: boolean, message: string): asserts condition {
-  if (!condition) throw new AssertionError(message);
+/**
+ * Throws at a broken invariant. Never use it for input that a user or a file can make wrong.
+ * `message`: a function where putting it together takes time and the check runs often.
+ */
+export function assert(condition: boolean, message: string | (() => string)): asserts condition {
+  if (condition) return;
+  throw new AssertionError(typeof message === "string" ? message : message());
 }

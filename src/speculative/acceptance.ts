@@ -8,6 +8,10 @@ const DEPTHS = 8;
  * many, the last one has no end.
  */
 const MATCHES = [1, 2, 3, 4, 6, 8, 12, 16, 24] as const;
+/** [matching tokens]: their class. */
+const MATCH_PLACES = Uint8Array.from({ length: 1 + (MATCHES.at(-1) ?? 0) }, (_, matched) =>
+  MATCHES.findIndex((most) => matched <= most),
+);
 
 interface Rate {
   hits: number;
@@ -176,8 +180,7 @@ function expected(rate: Rate | undefined, before: number): number {
 /** `matched`: tokens that match before the draft where it was looked up, else 0. */
 function placeOf(depth: number, matched = 0): number {
   if (matched === 0) return Math.min(depth, DEPTHS) - 1;
-  const found = MATCHES.findIndex((most) => matched + depth - 1 <= most);
-  return found < 0 ? MATCHES.length : found;
+  return MATCH_PLACES[matched + depth - 1] ?? MATCHES.length;
 }
 
 function newRates(): AcceptanceRates {

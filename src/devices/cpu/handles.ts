@@ -42,7 +42,7 @@ export class CpuTensor implements DeviceTensor {
   slice(start: number, end: number): CpuTensor {
     assert(
       start >= 0 && start <= end && end <= this.rows,
-      `Cannot slice ${formatShape(this.shape)} from ${start} to ${end}`,
+      () => `Cannot slice ${formatShape(this.shape)} from ${start} to ${end}`,
     );
     const offset = BigInt(start * this.columns * bytesOf(this.dtype));
     return new CpuTensor(this.dtype, [end - start, ...this.shape.slice(1)], this.address + offset);
@@ -77,7 +77,7 @@ export class CpuActivation implements Activation {
   slice(start: number, end: number): CpuActivation {
     assert(
       start >= 0 && start <= end && end <= this.rows,
-      `Cannot slice ${this.rows} rows from ${start} to ${end}`,
+      () => `Cannot slice ${this.rows} rows from ${start} to ${end}`,
     );
     const address = this.address + BigInt(start * this.rowBytes);
     return new CpuActivation(this.format, end - start, this.columns, address, this.rowBytes);
@@ -119,7 +119,8 @@ export function tensorOf(
   assert(handle instanceof CpuTensor, foreign);
   assert(
     handle.dtype === dtype && holds(handle.rows, rows) && handle.columns === columns,
-    `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
+    () =>
+      `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
       `${dtype} [${rows}, ${columns}] wanted`,
   );
   return handle;
@@ -130,7 +131,8 @@ export function vectorOf(handle: DeviceTensor, dtype: DType, count: number): big
   assert(handle instanceof CpuTensor, foreign);
   assert(
     handle.dtype === dtype && holds(handle.rows * handle.columns, count),
-    `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${count} elements of ${dtype} wanted`,
+    () =>
+      `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${count} elements of ${dtype} wanted`,
   );
   return handle.address;
 }

@@ -7,7 +7,7 @@ import { sizeClass } from "#speculative";
  */
 const FIRST = { plain: 8, leftOut: 8, least: 8, foresaw: 32, slower: 0.5 };
 /** So many steps that take so many times a plain one are enough: no drafts make up for that. */
-const HOPELESS = { steps: 2, times: 4 };
+const HOPELESS = { steps: 6, times: 4 };
 /** A mean is that of about so many steps: contexts grow meanwhile. */
 const MEAN_STEPS = 32;
 /** A step counts for at most so many times what steps took so far: some are disturbed. */

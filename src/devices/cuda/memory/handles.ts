@@ -59,7 +59,7 @@ export class CudaTensor implements DeviceTensor {
   slice(start: number, end: number): CudaTensor {
     assert(
       start >= 0 && start <= end && end <= this.rows,
-      `Cannot slice ${formatShape(this.shape)} from ${start} to ${end}`,
+      () => `Cannot slice ${formatShape(this.shape)} from ${start} to ${end}`,
     );
     const offset = BigInt(start * this.columns * bytesOf(this.dtype));
     return new CudaTensor(this.dtype, [end - start, ...this.shape.slice(1)], this.address + offset);
@@ -102,7 +102,7 @@ export class CudaActivation extends CudaRows implements Activation {
   slice(start: number, end: number): CudaActivation {
     assert(
       start >= 0 && start <= end && end <= this.rows,
-      `Cannot slice ${this.rows} rows from ${start} to ${end}`,
+      () => `Cannot slice ${this.rows} rows from ${start} to ${end}`,
     );
     const address = this.address + BigInt(start * this.rowBytes);
     return new CudaActivation(this.format, end - start, this.columns, address);
@@ -124,7 +124,8 @@ export function tensorOf(
   assert(handle instanceof CudaTensor, foreign);
   assert(
     handle.dtype === dtype && handle.rows >= rows && handle.columns === columns,
-    `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
+    () =>
+      `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
       `${dtype} [${rows}, ${columns}] wanted`,
   );
   return handle;
@@ -135,7 +136,8 @@ export function vectorOf(handle: DeviceTensor, dtype: DType, count: number): big
   assert(handle instanceof CudaTensor, foreign);
   assert(
     handle.dtype === dtype && handle.rows * handle.columns >= count,
-    `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${count} elements of ${dtype} wanted`,
+    () =>
+      `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${count} elements of ${dtype} wanted`,
   );
   return handle.address;
 }
