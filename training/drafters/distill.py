@@ -99,7 +99,7 @@ class States:
 
     firsts, roots and lengths are of the outputs, shortest first, on the host: the place of the
     first kept token, and from there on how many tokens stand before the first root, and all. What
-    stands before the last prompt token is kept for taps alone.
+    stands before the last prompt token is kept with taps and for `whole` outputs.
     """
 
     def __init__(
@@ -109,12 +109,13 @@ class States:
         device: torch.device,
         levels: int,
         taps: Sequence[int] = (),
+        whole: bool = False,
     ):
         rows = sorted(rows, key=lambda row: len(row[0]))
         prompts = np.array([max(1, prompt) for _, prompt in rows])
-        whole = np.array([len(tokens) for tokens, _ in rows])
-        skipped = np.zeros_like(prompts) if taps else prompts - 1
-        self.roots, self.lengths = prompts - skipped, whole - skipped
+        sizes = np.array([len(tokens) for tokens, _ in rows])
+        skipped = np.zeros_like(prompts) if taps or whole else prompts - 1
+        self.roots, self.lengths = prompts - skipped, sizes - skipped
         ends = self.lengths.cumsum() - 1
         self.firsts = ends + 1 - self.lengths
         tokens = [ids[skip:] for (ids, _), skip in zip(rows, skipped)]
@@ -125,12 +126,12 @@ class States:
         self.inputs = self.hidden.new_zeros(count, len(taps) * size)
         self.best = torch.zeros(count, dtype=torch.long, device=device)
         self.normalizer = torch.zeros(count, device=device)
-        for first, end in groups(whole, FORWARD_PLACES[device.type]):
-            columns = np.arange(whole[first:end].max())
+        for first, end in groups(sizes, FORWARD_PLACES[device.type]):
+            columns = np.arange(sizes[first:end].max())
             padded = np.zeros((end - first, len(columns)), dtype=np.int64)
             for place, (tokens, _) in enumerate(rows[first:end]):
                 padded[place, : len(tokens)] = tokens
-            kept = (columns >= skipped[first:end, None]) & (columns < whole[first:end, None])
+            kept = (columns >= skipped[first:end, None]) & (columns < sizes[first:end, None])
             places = slice(int(self.firsts[first]), int(ends[end - 1]) + 1)
             self._fill(model, torch.from_numpy(padded), torch.from_numpy(kept), places, taps)
 
@@ -252,6 +253,8 @@ class Prepared:
     states: States
     held_out: States
     started: float
+    fingerprint: str
+    """`base_fingerprint` of what is exported."""
 
 
 def prepare(
@@ -273,23 +276,33 @@ def prepare(
     places = f"{len(states.anchors):,} places, {len(held_out.anchors):,} held out"
     print(f"{places}, {time.time() - started:.0f} s", flush=True)
     head = torch.from_numpy(chosen).to(device)
-    return Prepared(model, device, embeddings, head, states, held_out, started)
+    mark = fingerprint(arguments.model)
+    return Prepared(model, device, embeddings, head, states, held_out, started, mark)
 
 
 def fit(
-    drafter: nn.Module, losses: Losses, prepared: Prepared, arguments: argparse.Namespace
+    drafter: nn.Module,
+    losses: Losses,
+    prepared: Prepared,
+    arguments: argparse.Namespace,
+    optimizers: list[torch.optim.Optimizer] | None = None,
 ) -> None:
-    """Trains; `drafter` ends with the weights that agreed most on the held-out outputs: its loss
-    there rises sooner, with its certainty, but what is accepted is the likeliest tokens."""
-    optimizer = torch.optim.AdamW(
-        drafter.parameters(), lr=arguments.lr, weight_decay=arguments.weight_decay
-    )
+    """Trains, by AdamW unless told otherwise; `drafter` ends with the weights that agreed most on
+    the held-out outputs: its loss there rises sooner, with its certainty, but what is accepted is
+    the likeliest tokens."""
+    if optimizers is None:
+        adamw = torch.optim.AdamW(
+            drafter.parameters(), lr=arguments.lr, weight_decay=arguments.weight_decay
+        )
+        optimizers = [adamw]
+    highest = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     most, best, first, trained = 0.0, None, 0, 0.0
     checkpoint: Path | None = arguments.checkpoint
     if arguments.resume and checkpoint is not None and checkpoint.exists():
         saved = torch.load(checkpoint, map_location=prepared.device)
         drafter.load_state_dict(saved["drafter"])
-        optimizer.load_state_dict(saved["optimizer"])
+        for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
         most, best, first = saved["most"], saved["best"], saved["step"]
         trained = saved["seconds"]
     began = time.time() - trained
@@ -314,7 +327,7 @@ def fit(
                 torch.save(
                     {
                         "drafter": drafter.state_dict(),
-                        "optimizer": optimizer.state_dict(),
+                        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
                         "best": best,
                         "most": most,
                         "step": step,
@@ -325,13 +338,14 @@ def fit(
         if progress >= 1:
             break
         rate = min(1.0, (step + 1) / 50) * 0.5 * (1 + np.cos(np.pi * progress))
-        for group in optimizer.param_groups:
-            group["lr"] = arguments.lr * max(rate, 0.01)
         loss, agreement = losses(prepared.states, prepared.states.draw(arguments.positions))
-        optimizer.zero_grad()
+        drafter.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(drafter.parameters(), 1.0)
-        optimizer.step()
+        for optimizer, rates in zip(optimizers, highest, strict=True):
+            for group, most_rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = most_rate * max(rate, 0.01)
+            optimizer.step()
         if step % arguments.measure_every == 0:
             levels = " ".join(f"{share.item():.2f}" for share in agreement)
             print(f"{step} trained on {loss.item():.3f} agreement {levels}", flush=True)
@@ -347,23 +361,29 @@ def export(
     tensors: dict[str, Tensor],
     config: dict[str, object],
 ) -> None:
-    """Writes config.json and model.safetensors in bf16."""
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    written = {
-        name: tensor.detach().to(torch.bfloat16).contiguous().cpu()
-        for name, tensor in tensors.items()
-    }
+    """Writes a drafter with a draft vocabulary."""
     chosen = prepared.chosen.cpu()
-    written["d2t"] = chosen - torch.arange(len(chosen))
-    save_file(written, arguments.out / "model.safetensors", metadata={"format": "pt"})
     whole = {
         **config,
         "vocab_size": prepared.embeddings.shape[0],
         "hidden_size": prepared.embeddings.shape[1],
         "draft_vocab_size": len(chosen),
-        "base_fingerprint": fingerprint(arguments.model),
+        "base_fingerprint": prepared.fingerprint,
         "torch_dtype": "bfloat16",
     }
-    (arguments.out / "config.json").write_text(json.dumps(whole, indent=2) + "\n")
+    export_files(arguments.out, {**tensors, "d2t": chosen - torch.arange(len(chosen))}, whole)
     parameters = sum(tensor.numel() for tensor in tensors.values())
     print(f"{parameters:,} parameters, {time.time() - prepared.started:.0f} s")
+
+
+def export_files(folder: Path, tensors: dict[str, Tensor], config: dict[str, object]) -> None:
+    """Writes config.json and model.safetensors, its weights in bf16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {
+        name: (tensor.detach().bfloat16() if tensor.is_floating_point() else tensor)
+        .contiguous()
+        .cpu()
+        for name, tensor in tensors.items()
+    }
+    save_file(written, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
