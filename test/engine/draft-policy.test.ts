@@ -153,3 +153,46 @@ describe("[SP21] tries", () => {
     expect(speedIn(then, false, policy)).toBeGreaterThan(0.95 * speedIn(then, true));
   });
 });
+
+describe("[SP34] costs that were measured before any request", () => {
+  /** What was measured ahead in a world of one sequence. */
+  const aheadIn = (msOf: (nodes: number) => number, networkMs: number) => {
+    const row = (extraMs: number) => [
+      {
+        sequences: 1,
+        points: [0, 1, 4, 8, 16].map((nodes) => ({
+          nodes,
+          ms: msOf(nodes) + (nodes === 0 ? 0 : extraMs),
+        })),
+      },
+    ];
+    return { others: row(0), chain: row(networkMs), tree: row(networkMs) };
+  };
+  const slow = (nodes: number): number => 10 + 20 * nodes;
+
+  test("a network that cannot pay is never tried", () => {
+    const world = { sequences: 1, msOf: slow, rate: 0.9, networkMs: 5 };
+    const policy = new DraftPolicy(256, aheadIn(slow, 5));
+    expect(speedIn(world, false, policy)).toBe(speedIn(world, true));
+  });
+
+  test("looked-up drafts that are too unlikely are never tried", () => {
+    const msOf = (nodes: number): number => 10 + 4 * nodes;
+    const policy = new DraftPolicy(256, aheadIn(msOf, 0));
+    let drafted = 0;
+    for (let step = 0; step < 2000; step++) {
+      const one = { sequences: 1, network: null, foresaw: false } as const;
+      const [nodes = 0] = policy.allot([Float64Array.of(0.2, 0.04)], one);
+      drafted += nodes;
+      policy.record({ ...one, drafted: nodes, accepted: 0 }, msOf(nodes));
+    }
+    expect(drafted).toBe(0);
+  });
+
+  test("drafts that pay are verified from the first steps on", () => {
+    const msOf = (nodes: number): number => 10 + 0.1 * nodes;
+    const world = { sequences: 1, msOf, rate: 0.9, networkMs: 2, steps: 40 };
+    const policy = new DraftPolicy(256, aheadIn(msOf, 2));
+    expect(speedIn(world, false, policy)).toBeGreaterThan(2 * speedIn(world, true));
+  });
+});

@@ -176,3 +176,55 @@ describe("[SP33] while nothing of any draft is used", () => {
     expect(madeIn(8)).toBe(24);
   });
 });
+
+describe("[SP35] a sequence whose drafts no step verifies", () => {
+  /** The sequence, and what follows of it shows as it grows by these tokens. */
+  function followed(prompt: readonly number[], ...growth: readonly number[]) {
+    const { sequence, drafts } = lookedUp(prompt);
+    drafts.follow(sequence, 1);
+    const shown = growth.map((token) => {
+      sequence.tokens.push(token);
+      return drafts.follow(sequence, 1);
+    });
+    return { sequence, drafts, shown };
+  }
+
+  test("is compared with what was looked up, token by token", () => {
+    const { shown } = followed([1, 2, 3, 4, 1, 2], 3, 4, 9);
+    expect(shown).toEqual([
+      { kind: "lookup", matched: 2, right: 1, ended: false },
+      { kind: "lookup", matched: 3, right: 1, ended: false },
+      { kind: "lookup", matched: 4, right: 0, ended: true },
+    ]);
+  });
+
+  test("has what is left of that as its draft", () => {
+    const { sequence, drafts } = followed([1, 2, 3, 4, 5, 6, 1, 2], 3, 4);
+    const adaptive = { ...context(), adaptive: true };
+    expect([...(drafts.next(sequence, null, adaptive)?.tokens ?? [])]).toEqual([4, 5, 6]);
+    expect([drafts.likelyTokens, drafts.matched]).toEqual([2, 4]);
+  });
+
+  test("is looked up for at one token of eight, other ones of each sequence", () => {
+    const { sequence, drafts } = lookedUp([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let [looked, last] = [0, 0];
+    const lookup = Lookup.prototype.draft;
+    Lookup.prototype.draft = function count(...of: Parameters<typeof lookup>) {
+      looked++;
+      last = of[0].length;
+      return lookup.apply(this, of);
+    };
+    try {
+      drafts.follow(sequence, 8);
+      expect(looked).toBe(1);
+      for (let token = 10; token < 10 + 32; token++) {
+        sequence.tokens.push(token);
+        drafts.follow(sequence, 8);
+      }
+    } finally {
+      Lookup.prototype.draft = lookup;
+    }
+    expect(looked).toBe(1 + 4);
+    expect((last + sequence.id) % 8).toBe(0);
+  });
+});

@@ -33,7 +33,13 @@ function mixed(tokenIds: readonly number[], expected: Readonly<Record<string, nu
     expected: (_: unknown, { kind }: { readonly kind: string }) => expected[kind] ?? 0,
   };
   const made = chainOf(2, [9, 9]);
-  return { drafts, next: (by: typeof made | null = made) => drafts.next(sequence, by, context) };
+  const drafted = (by: typeof made | null, triesNetwork: boolean) =>
+    drafts.next(sequence, by, { ...context, triesNetwork });
+  return {
+    drafts,
+    next: (by: typeof made | null = made) => drafted(by, false),
+    trying: (by: typeof made | null = made) => drafted(by, true),
+  };
 }
 
 describe("[SP27] lookup beside a network", () => {
@@ -65,6 +71,14 @@ describe("[SP27] lookup beside a network", () => {
     drafts.verified(4, 1);
     expect(drafts.begin()).toEqual({ length: 2, width: 1 });
   });
+});
+
+test("[SP36] a network that is tried has its draft verified", () => {
+  const { drafts, trying } = mixed(found, { lookup: 2, network: 1 });
+  expect(trying()).toEqual(chainOf(2, [9, 9]));
+  expect(drafts.kind).toBe("network");
+  // It may have drafted nothing.
+  expect(mixed(found, { lookup: 2, network: 1 }).trying(null)?.tokens[1]).toBe(3);
 });
 
 describe("[SP27] auto", () => {

@@ -12,8 +12,9 @@ import {
 import { Scheduler, SchedulerConfig } from "#scheduler";
 import { CommandBuilder } from "../../src/engine/loop/command-builder.ts";
 import { CommandRunner } from "../../src/engine/loop/command-runner.ts";
-import { Engine, type StructuredCompiler } from "../../src/engine/loop/engine.ts";
+import { Engine, type EngineParts, type StructuredCompiler } from "../../src/engine/loop/engine.ts";
 import type { ModelRunner, StartedStep, StepWork } from "../../src/engine/loop/model-runner.ts";
+import type { SequenceDrafter } from "../../src/engine/loop/sequence-drafter.ts";
 import type { StepExecutor } from "../../src/engine/loop/step-executor.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { ScriptedExecutor, type StepHook } from "./scripted-executor.ts";
@@ -35,6 +36,11 @@ export interface ScriptedOptions {
   readonly overlapSteps?: boolean;
   /** What stands between the engine and the script. Default: nothing. */
   readonly wrap?: (script: StepExecutor) => StepExecutor;
+  /** Of `EngineParts`, and of its `shape`. */
+  readonly draftPolicy?: EngineParts["draftPolicy"];
+  readonly makeDrafter?: () => SequenceDrafter;
+  /** Rows that a step can sample. Default: one per sequence. */
+  readonly sampledRowsMax?: number;
   /** Makes grammars, in place of the real ones. */
   readonly createCompiler?: () => StructuredCompiler;
 }
@@ -56,14 +62,20 @@ export class ScriptedEngine implements ModelRunner {
   constructor(options: ScriptedOptions = {}) {
     const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
     const { cache: shape, scheduler, overlapSteps = false, createCompiler, wrap, ...more } = rest;
-    const { rereadTokensMax = 0, ...limits } = more;
+    const {
+      rereadTokensMax = 0,
+      draftPolicy = null,
+      makeDrafter,
+      sampledRowsMax,
+      ...limits
+    } = more;
     this.cache = new KvCache({ blocks, blockTokens, ...shape });
     this.disk = new SlowDisk(this.cache);
     const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits, ...scheduler });
     const estimates = { recomputeMs: () => 1, swapMs: () => 1, loadPays: () => true };
     const { cache } = this;
     const scheduling = { config, cache, contextTokensMax, estimates, overlapSteps };
-    this.scheduler = new Scheduler(scheduling);
+    this.scheduler = new Scheduler({ ...scheduling, ...(sampledRowsMax && { sampledRowsMax }) });
     this.#script = new ScriptedExecutor(this.disk);
     const { stepTokensMax, runningSequencesMax: sequencesMax } = config;
     this.#runner = new CommandRunner({
@@ -74,7 +86,7 @@ export class ScriptedEngine implements ModelRunner {
         treeTokensMax: TREE_NODES_MAX,
         rereadTokensMax,
       }),
-      writer: new BatchWriter({ rowsMax: sequencesMax, vocabularySize: 1000 }),
+      writer: new BatchWriter({ rowsMax: sampledRowsMax ?? sequencesMax, vocabularySize: 1000 }),
     });
     this.engine = new Engine({
       scheduler: this.scheduler,
@@ -93,7 +105,9 @@ export class ScriptedEngine implements ModelRunner {
         }),
         promptLogprobsMax: 100,
         treePathMax: TREE_NODES_MAX,
+        ...(makeDrafter && { makeDrafter }),
       },
+      draftPolicy,
       createCompiler: (vocabulary) =>
         createCompiler?.() ??
         new GrammarCompiler({

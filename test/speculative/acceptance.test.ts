@@ -61,4 +61,38 @@ describe("[SP20] what is likely to be accepted", () => {
     expect(first).toBeGreaterThan(before);
     expect(second / first).toBeCloseTo((0.6 + first) / 2, 9);
   });
+
+  test("of looked-up tokens it is by how many match before them", () => {
+    const acceptance = new SequenceAcceptance(new KindAcceptance());
+    const tree = chainOf(1, [2, 3]);
+    for (let round = 0; round < 50; round++) {
+      acceptance.verified({ tree, firstBranch: 2, matched: 2, drafted: 2, tokenIds: [9] });
+      acceptance.verified({ tree, firstBranch: 2, matched: 30, drafted: 2, tokenIds: [2, 3, 4] });
+    }
+    const of = (matched: number) => acceptance.survivals(tree, { firstBranch: 2, matched })[0] ?? 0;
+    expect(of(2)).toBeLessThan(0.1);
+    expect(of(30)).toBeGreaterThan(0.9);
+    expect(of(40)).toBe(of(30));
+  });
+});
+
+describe("[SP35] what is only compared", () => {
+  test("teaches what verifying it would", () => {
+    const [verified, followed] = [new KindAcceptance(), new KindAcceptance()].map(
+      (kind) => new SequenceAcceptance(kind),
+    );
+    const tree = chainOf(1, [2, 3, 4, 5]);
+    for (let round = 0; round < 20; round++) {
+      const matched = 2 + (round % 9);
+      verified?.verified({ tree, firstBranch: 4, matched, drafted: 4, tokenIds: [2, 3, 9] });
+      // Token by token, as a sequence without drafts grows.
+      followed?.followed({ matched, right: 1, ended: false });
+      followed?.followed({ matched: matched + 1, right: 1, ended: false });
+      followed?.followed({ matched: matched + 2, right: 0, ended: true });
+    }
+    for (const matched of [2, 5, 12]) {
+      const branch = { firstBranch: 4, matched };
+      expect(followed?.survivals(tree, branch)).toEqual(verified?.survivals(tree, branch));
+    }
+  });
 });

@@ -87,3 +87,59 @@ describe("[SP20] measured steps", () => {
     expect(costs.of(1)?.ms(0)).toBe(10);
   });
 });
+
+describe("[SP34] costs that were measured before any request", () => {
+  const rows = [
+    {
+      sequences: 1,
+      points: [
+        { nodes: 0, ms: 10 },
+        { nodes: 4, ms: 15 },
+      ],
+    },
+    {
+      sequences: 16,
+      points: [
+        { nodes: 0, ms: 20 },
+        { nodes: 16, ms: 40 },
+      ],
+    },
+  ];
+
+  test("are shares of a plain step, of the nearest number of sequences", () => {
+    const costs = new StepCosts(rows);
+    expect(costs.of(12)).toBe(null);
+    costs.record({ sequences: 2, nodes: 0 }, 30);
+    costs.record({ sequences: 12, nodes: 0 }, 30);
+    expect(costs.of(2)?.ms(4)).toBeCloseTo(45);
+    expect(costs.of(12)?.ms(16)).toBeCloseTo(60);
+    expect([costs.nodesMeasured(2), costs.nodesMeasured(12)]).toEqual([4, 16]);
+    expect([costs.isKnown, new StepCosts().isKnown]).toEqual([true, false]);
+  });
+
+  test("grow with what was measured since, from three steps of a size on", () => {
+    const costs = new StepCosts([
+      {
+        sequences: 1,
+        points: [
+          { nodes: 0, ms: 10 },
+          { nodes: 4, ms: 15 },
+          { nodes: 16, ms: 30 },
+        ],
+      },
+    ]);
+    costs.record({ sequences: 1, nodes: 0 }, 10);
+    // The first of a size is left out.
+    for (let step = 0; step < 3; step++) costs.record({ sequences: 1, nodes: 4 }, 30);
+    expect(costs.of(1)?.ms(4)).toBe(15);
+    costs.record({ sequences: 1, nodes: 4 }, 30);
+    expect([costs.of(1)?.ms(4), costs.of(1)?.ms(16)]).toEqual([30, 60]);
+  });
+
+  test("are at least 0.8 of what they were: a plain step was slow while code was new", () => {
+    const costs = new StepCosts(rows);
+    costs.record({ sequences: 1, nodes: 0 }, 40);
+    for (let step = 0; step < 4; step++) costs.record({ sequences: 1, nodes: 4 }, 15);
+    expect(costs.of(1)?.ms(4)).toBeCloseTo(0.8 * 60);
+  });
+});

@@ -41,6 +41,7 @@ export class LookupDrafts implements SequenceDrafter {
   /** Nodes of the last draft that the scheduler knows of. */
   #proposed = 0;
   #following: Following | null = null;
+  #hasLooked = false;
 
   /** `kind`: texts of one kind are about as likely to be repeated. */
   constructor(kind: string, lookup: Lookup, { length, width }: DraftShape) {
@@ -87,10 +88,9 @@ export class LookupDrafts implements SequenceDrafter {
 
   follow(sequence: Sequence, turnTokens: number): FollowedDraft | null {
     const found = this.#compare(sequence);
-    // A prediction is there from the first token on.
-    const isTurn = this.#kind === "prediction" || isTurnOf(sequence, turnTokens);
     const goesOn = found !== null && !found.ended;
-    if (this.#following === null && (goesOn || isTurn)) this.#look(sequence, this.#length.length);
+    const isTurn = !this.#hasLooked || goesOn || isTurnOf(sequence, turnTokens);
+    if (this.#following === null && isTurn) this.#look(sequence, this.#length.length);
     return found;
   }
 
@@ -132,6 +132,7 @@ export class LookupDrafts implements SequenceDrafter {
   }
 
   #look({ tokens }: Sequence, length: number): void {
+    this.#hasLooked = true;
     const width = this.#width;
     const branches = length === 0 ? [] : this.#lookup.draft(tokens, { length, width });
     const [first] = branches;
