@@ -208,7 +208,8 @@ export class DraftPolicy {
       this.#untilLook = 1;
     }
     if (offers.length === 0) return [];
-    if (this.#needsPlain(step)) {
+    // What a network drafted is there: it drafts no more instead, so that the step behind is plain.
+    if (step.network === null && this.#needsPlain(step)) {
       this.#held = null;
       return offers.map(() => 0);
     }
@@ -221,6 +222,8 @@ export class DraftPolicy {
     }
     const tries = isTry || (this.#triesLookup(step) && this.#triesAgain(found));
     this.#held = tries ? null : heldOf({ ...found, taken: 0 }, offers, step);
+    // Whether a network goes on drafting for nothing is not to wait for the next look.
+    if (step.network !== null && !tries) this.#untilLook = 1;
     return tries ? found.take(found.room) : offers.map(() => 0);
   }
 
