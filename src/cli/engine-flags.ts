@@ -54,6 +54,11 @@ export interface LoadRequest {
   readonly needsText?: boolean;
   /** Receives warnings. Default: a line each on standard error. */
   readonly warn?: (message: string) => void;
+  /**
+   * Draft by `auto` where no flag says how, with so many ms of loading to measure what it costs.
+   * Default: null, nothing is drafted then.
+   */
+  readonly draftsMs?: number | null;
   /** Makes the model of the options. Default: `LLM.load`. */
   readonly load?: (place: string, options: LlmOptions) => Promise<LLM>;
 }
@@ -67,10 +72,13 @@ const WITHOUT_WORDS = /prompts must be token ids/;
  */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { model, values, servedName, needsText = true, warn = warnOnStandardError } = request;
-  const { load = LLM.load } = request;
+  const { load = LLM.load, draftsMs = null } = request;
   engineFlags.check(values);
+  const given: LoadOptions = engineFlags.collect(values);
+  const drafts = draftsMs === null ? {} : { kind: "auto" as const, measureMs: draftsMs };
   const options: LoadOptions = {
-    ...engineFlags.collect(values),
+    ...given,
+    speculative: { ...drafts, ...given.speculative },
     ...(servedName === undefined ? {} : { servedName }),
   };
   // Nothing is downloaded here, so only the folder of downloads matters.

@@ -60,6 +60,9 @@ export interface Departure {
   leave(): Promise<void>;
 }
 
+/** Most time at the start that measuring drafts takes: a server runs for long. */
+const MEASURE_MS = 2000;
+
 const ALONE: Departure = { drain: async () => {}, leave: async () => {} };
 
 /** The flags of server, model and engine. */
@@ -94,7 +97,7 @@ export async function serveModel(
   // First of all, so that a port in use is detected before a model is loaded.
   await using reserved = await reserveServer({ ...options, apiKey });
   await using llm = await loadModel({
-    ...{ model, values: flags },
+    ...{ model, values: flags, draftsMs: MEASURE_MS },
     ...(servedName === undefined ? {} : { servedName }),
     warn: lines.warn,
     ...(load === undefined ? {} : { load }),

@@ -45,9 +45,12 @@ export function defineChat(command: Command): void {
   addEngineFlags(command);
 }
 
+/** Most time that measuring drafts takes, while someone waits. */
+const MEASURE_MS = 300;
+
 async function chat(model: string | undefined, flags: ChatFlags): Promise<void> {
   sampling.check(flags);
-  await using llm = await loadModel({ model, values: flags });
+  await using llm = await loadModel({ model, values: flags, draftsMs: MEASURE_MS });
   if (!llm.info.hasChatTemplate) throw missingTemplate(llm);
   const terminal = openTerminal();
   const conversation = new Conversation(llm, terminal, flags);

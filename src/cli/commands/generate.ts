@@ -70,6 +70,9 @@ export function defineGenerate(command: Command): void {
   addEngineFlags(command);
 }
 
+/** Most time that measuring drafts takes: some prompts take less than a second. */
+const MEASURE_MS = 100;
+
 async function generate(model: string | undefined, given: GenerateFlags): Promise<void> {
   const flags = checkedFlags(given);
   const rows = await readPrompts({ ...flags, model }, { sampling, flags });
@@ -81,7 +84,7 @@ async function generate(model: string | undefined, given: GenerateFlags): Promis
     );
   }
   const needsText = rows.some((row) => "prompt" in row && typeof row.prompt === "string");
-  await using llm = await loadModel({ model, values: flags, needsText });
+  await using llm = await loadModel({ model, values: flags, needsText, draftsMs: MEASURE_MS });
   using interruption = new Interruption();
   const { signal } = interruption;
   if (flags.logitsOut !== undefined && first !== undefined && "prompt" in first) {

@@ -164,7 +164,7 @@ export const SpeculativeOptions = z
           "draft-model (a small model of the same vocabulary), eagle3 (a layer over the model's " +
           "hidden states), auto (lookup, and beside it a network that lies in the model's " +
           "folder, as far as measured times of steps say that it helps), or not at all (off). " +
-          "The output is the same.",
+          "The output is the same. perigee serve, worker, generate and chat use auto by default.",
       ),
     model: z
       .string()
