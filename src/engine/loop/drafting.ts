@@ -7,6 +7,7 @@ import {
   type LikelyBranch,
   SequenceAcceptance,
   UnusedRest,
+  type VerifiedDraft,
 } from "#speculative";
 import type { DraftPolicy, NetworkShape, WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
@@ -26,6 +27,11 @@ interface Drafted {
   readonly task: SequenceTask;
   /** By kind of drafts. */
   readonly acceptances: Map<string, SequenceAcceptance>;
+}
+
+/** A verified draft, and what is to learn from it. */
+interface UnsettledDraft extends VerifiedDraft {
+  readonly acceptance: SequenceAcceptance;
 }
 
 /** A draft that a step may verify. */
@@ -84,6 +90,8 @@ export class Drafting {
   #weighed = 0;
   readonly #counts = { drafts: 0, draftedTokens: 0, acceptedTokens: 0 };
   readonly #perPosition: number[] = [];
+  /** Verified drafts that are not counted yet. */
+  #unsettled: UnsettledDraft[] = [];
 
   constructor({ scheduler, policy }: DraftingParts) {
     this.#scheduler = scheduler;
@@ -91,6 +99,7 @@ export class Drafting {
   }
 
   counts(): DraftCounts {
+    this.settle();
     return { ...this.#counts, acceptedPerPosition: [...this.#perPosition] };
   }
 
@@ -135,10 +144,9 @@ export class Drafting {
       const { draft: tree } = task;
       assert(tree !== null, "Cannot count a draft that is not there");
       const acceptance = this.#acceptanceOf(known, drafter.kind);
-      acceptance.verified({ ...likelyBranch(drafter), tree, drafted, tokenIds });
+      const { likelyTokens: firstBranch, matched } = drafter;
+      this.#unsettled.push({ acceptance, tree, firstBranch, matched, drafted, tokenIds });
       drafter.verified(drafted, accepted);
-      const depths = tree.depths.subarray(0, 1 + drafted);
-      this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
     const { sampling } = task;
     task.draft = null;
@@ -155,6 +163,20 @@ export class Drafting {
     const foresees = this.#foresees;
     const context = { sampling, foresees, rests, adaptive, triesNetwork, expected };
     task.draft = drafter.next(sequence, made, context);
+  }
+
+  /**
+   * Counts drafts that grew sequences since the last call, and learns from them: once the next step
+   * has begun, which need not wait for that.
+   */
+  settle(): void {
+    for (const { acceptance, ...draft } of this.#unsettled) {
+      acceptance.verified(draft);
+      const { tree, drafted, tokenIds } = draft;
+      const depth = Math.max(...tree.depths.subarray(0, 1 + drafted));
+      this.#count({ drafted, accepted: tokenIds.length - 1, depth });
+    }
+    this.#unsettled = [];
   }
 
   /** One token in so many is looked up: of many sequences that would take as long as a step. */

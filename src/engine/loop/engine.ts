@@ -140,6 +140,7 @@ export class Engine implements StepEngine {
     const news = await this.#takeIn(step);
     this.#checkBooks();
     await this.#beginHeldUp();
+    this.#drafting.settle();
     const planMs = step.planMs + (clock.nowMs() - takenMs);
     return { ...news, failures: this.#failures.take(), report: reportOf(step, planMs) };
   }
