@@ -26,6 +26,11 @@ export class JoinedMembership implements Membership {
     return this.#book.workers;
   }
 
+  get heardMs(): number | null {
+    const heards = this.#parts.map(({ heardMs }) => heardMs);
+    return heards.reduce((a, b) => (a === null || b === null ? null : Math.max(a, b)), 0);
+  }
+
   listen(listener: MembershipListener): () => void {
     return this.#book.listen(listener);
   }

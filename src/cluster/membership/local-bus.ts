@@ -39,6 +39,10 @@ class LocalMembership implements Membership {
     return this.#book.workers;
   }
 
+  get heardMs(): number {
+    return 0;
+  }
+
   listen(listener: MembershipListener): () => void {
     const remove = this.#book.listen(listener);
     this.#removers.add(remove);

@@ -5,7 +5,7 @@ import { type RedisAddress, readRedisAddress } from "#cluster/redis";
 const CONNECT_MS = 2000;
 const COMMAND_MS = 1000;
 const RETRY_MS_MIN = 100;
-const RETRY_MS_MAX = 2000;
+const RETRY_MS_MAX = 1000;
 
 /** What a link is opened with. */
 export interface RedisLinkOptions {
@@ -13,7 +13,7 @@ export interface RedisLinkOptions {
   readonly url: string;
   /** Receives a line when Redis goes away, and one when it is back. Never has the password. */
   readonly warn: (message: string) => void;
-  /** Longest wait between two tries to connect. Default: 2 s. */
+  /** Longest wait between two tries to connect. Default: 1 s. */
   readonly retryMsMax?: number;
 }
 

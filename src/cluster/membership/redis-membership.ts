@@ -65,6 +65,7 @@ export class RedisMembership implements Membership {
   #reading: Promise<void> | null = null;
   #askedMeanwhile = false;
   #wasAway = true;
+  #heardMs: number | null = null;
   #closed = false;
 
   /** Begins at once; closes the link when it is closed. */
@@ -88,6 +89,10 @@ export class RedisMembership implements Membership {
 
   get workers(): ReadonlyMap<string, Member> {
     return this.#book.workers;
+  }
+
+  get heardMs(): number | null {
+    return this.#heardMs;
   }
 
   listen(listener: MembershipListener): () => void {
@@ -129,10 +134,7 @@ export class RedisMembership implements Membership {
   }
 
   async #read(): Promise<void> {
-    if (!this.#link.isReady) {
-      this.#wasAway = true;
-      return;
-    }
+    if (!this.#link.isReady) return this.#lost();
     try {
       // Before it is asked for: a lease must not seem longer than it is.
       const askedMs = performance.now();
@@ -140,12 +142,19 @@ export class RedisMembership implements Membership {
       if (this.#closed) return;
       if (this.#wasAway) this.#extendAll(askedMs);
       this.#wasAway = false;
+      this.#heardMs ??= askedMs;
       this.#take(entries, askedMs);
       await this.#forget(entries);
     } catch (error) {
-      this.#wasAway = true;
+      this.#lost();
       this.#link.failed(error);
     }
+  }
+
+  /** Redis tells nothing now. A router that knows no worker cannot say that there is none. */
+  #lost(): void {
+    this.#wasAway = true;
+    if (this.#book.workers.size === 0) this.#heardMs = null;
   }
 
   async #entries(): Promise<readonly Entry[]> {

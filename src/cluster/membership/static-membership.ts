@@ -39,6 +39,11 @@ export class StaticMembership implements Membership {
     return this.#book.workers;
   }
 
+  /** Who is away is known by its address, and asked again: nothing is waited for. */
+  get heardMs(): number {
+    return 0;
+  }
+
   listen(listener: MembershipListener): () => void {
     return this.#book.listen(listener);
   }

@@ -68,6 +68,11 @@ export interface WorkerLoad {
 export interface Membership {
   /** Those known now, by id. */
   readonly workers: ReadonlyMap<string, Member>;
+  /**
+   * Since when it has been told, by `performance.now()`, of those that are there; some that lost
+   * their place may come a moment later. Null: it knows none, and who knows them does not answer.
+   */
+  readonly heardMs: number | null;
   /** Returns a function that removes the listener. */
   listen(listener: MembershipListener): () => void;
   close(): Promise<void>;

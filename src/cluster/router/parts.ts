@@ -69,15 +69,16 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ clock: systemClock, ledger: ceiling },
   });
   const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn });
+  const startingMs = config.redis === null ? 0 : STARTING_MS;
   const dispatcher = new Dispatcher({
     ...{ membership, prefixes, policy: config.policy, clock: systemClock },
     rng: seededRng(randomInt(2 ** 31)),
     isOpen: (id) => links.admits(id),
-    startingMs: config.redis === null ? 0 : STARTING_MS,
+    startingMs,
     room: { waitMsMax: config.workerWaitMs, requestsMax: config.workerRequestsMax },
   });
   const room = new WaitingRoom({
-    ...{ ...config, dispatcher, clock: systemClock, timer: systemTimer },
+    ...{ ...config, startingMs, dispatcher, clock: systemClock, timer: systemTimer },
     metrics: new QueueMetrics(registry),
   });
   const loads = new LoadWatch(membership, {

@@ -20,6 +20,8 @@ export interface WaitingRoomOptions {
   readonly queueTimeoutMs: number;
   /** How long workers that failed are left alone: they are waited for twice as long. */
   readonly breakerOpenMs: number;
+  /** Workers that are not known yet are waited for so long. */
+  readonly startingMs: number;
 }
 
 /** A request that wants a worker. */
@@ -142,11 +144,15 @@ export class WaitingRoom {
     return { over, leave };
   }
 
-  /** Workers that failed were waited for until each was tried again: it may go, and be told. */
+  /**
+   * Workers that failed were waited for until each was tried again, and those that are not known
+   * for as long as they need to be heard of: it may go, and be told.
+   */
   #isHopeless(query: DispatchRequest, sinceMs: number): boolean {
-    const { dispatcher, clock, breakerOpenMs } = this.#options;
-    if (clock.nowMs() - sinceMs < breakerOpenMs * OPENINGS) return false;
-    return dispatcher.awaited(query) === "breakers";
+    const { dispatcher, clock, breakerOpenMs, startingMs } = this.#options;
+    const awaited = dispatcher.awaited(query);
+    const patienceMs = awaited === "breakers" ? breakerOpenMs * OPENINGS : startingMs;
+    return awaited !== null && clock.nowMs() - sinceMs >= patienceMs;
   }
 
   #admit(): void {

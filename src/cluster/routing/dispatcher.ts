@@ -44,7 +44,10 @@ export interface DispatcherOptions {
   readonly isOpen?: (workerId: string) => boolean;
   /** Load beyond which workers are full. Default: none. */
   readonly room?: RoomLimits;
-  /** Workers are still found so long after the start: models may come [CL131]. Default: 0 ms. */
+  /**
+   * So long after the start, and after the membership was first told of workers, more of them, and
+   * their models, may come [CL131]. Default: 0 ms.
+   */
   readonly startingMs?: number;
 }
 
@@ -191,21 +194,20 @@ export class Dispatcher {
 
   /**
    * Which workers may take the request soon, where none may now. `breakers`: those that failed and
-   * are left alone for a moment; `members`: those that this router, which has just begun, does not
-   * know yet. Null: one may now, or there is no such hope.
+   * are left alone for a moment; `members`: those that this router, which has just begun to hear
+   * of workers or has not yet, does not know. Null: one may now, or there is no such hope.
    */
   awaited(request: DispatchRequest): Awaited | null {
-    const { membership, clock, startingMs = 0 } = this.#options;
-    let isServed = false;
+    let hasFailed = false;
     let isBroken = false;
-    for (const member of membership.workers.values()) {
+    for (const member of this.#options.membership.workers.values()) {
       const leftOut = this.#leftOut(request, member);
       if (leftOut === null) return null;
-      isServed ||= leftOut !== "model";
+      hasFailed ||= request.excluded.has(member.info.id);
       isBroken ||= leftOut === "excluded" && !request.excluded.has(member.info.id);
     }
-    if (isServed) return isBroken ? "breakers" : null;
-    return clock.nowMs() - this.#startedMs < startingMs ? "members" : null;
+    if (isBroken) return "breakers";
+    return !hasFailed && this.#isStarting() ? "members" : null;
   }
 
   /** Why the worker gets no request that can wait; null: it has room. */
@@ -319,9 +321,16 @@ export class Dispatcher {
 
   /** Whether workers of the model may come, as far as can be known [CL131]. */
   #isExpected(model: string | null): boolean {
+    if (model === null || this.#options.membership.workers.size === 0) return true;
+    return this.#isStarting() || this.#models.has(model);
+  }
+
+  /** Whether workers that are there may not be known yet: little or nothing was heard of them. */
+  #isStarting(): boolean {
     const { membership, clock, startingMs = 0 } = this.#options;
-    if (model === null || membership.workers.size === 0) return true;
-    return clock.nowMs() - this.#startedMs < startingMs || this.#models.has(model);
+    if (startingMs === 0) return false;
+    const { heardMs } = membership;
+    return heardMs === null || clock.nowMs() - Math.max(this.#startedMs, heardMs) < startingMs;
   }
 
   #leftOut(request: DispatchRequest, { info, state }: Member): Unrouted["reason"] | null {

@@ -84,6 +84,28 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
     expect(told).toEqual(["joined worker-1", "left worker-1: its lease ended"]);
   });
 
+  test("[CL191] it is heard once Redis has told of workers, or that there are none", async () => {
+    const own = await TestRedis.start();
+    closing.push(() => own.close());
+    await own.kill();
+    const { membership, has } = watch(own.url);
+    await sleep(2 * READ_MS);
+    expect(membership.heardMs).toBeNull();
+    await own.start();
+    await until("it is heard", () => membership.heardMs !== null);
+    expect(performance.now() - (membership.heardMs ?? 0)).toBeLessThan(1000);
+    await own.kill();
+    await until("it is not any more", () => membership.heardMs === null);
+    await own.start();
+    announce(workerInfo(), own.url);
+    await until("it joins", has);
+    // What is known stays in use, and says more than nothing.
+    const { heardMs } = membership;
+    await own.kill();
+    await sleep(3 * READ_MS);
+    expect([has(), membership.heardMs]).toEqual([true, heardMs]);
+  });
+
   test("[CL43] an entry that was not published is read all the same", async () => {
     const { die } = announce(workerInfo());
     const client = redis.client();

@@ -1,7 +1,9 @@
 /** No worker can be asked for a moment: requests wait for those that come back. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { FleetProcess } from "../../support/fleet-process.ts";
+import { full } from "../../support/full.ts";
 import { NO_REDIS, TestRedis } from "../../support/redis-server.ts";
 import { clientsOf, closeRouters, routeTo } from "../../support/router-fleet.ts";
 import { closeStrangeWorkers, strangeWorker } from "../../support/strange-worker.ts";
@@ -99,6 +101,33 @@ test.runIf(NO_REDIS === null)(
     const worker = await FleetProcess.start([...words, "--redis", redis.url]);
     try {
       expect((await answer).status).toBe(200);
+    } finally {
+      await worker.end("SIGKILL");
+      await redis.close();
+    }
+  },
+  30_000,
+);
+
+/** Longer than a router is thought to begin where Redis answers at once. */
+const AWAY_MS = 11_000;
+
+test.runIf(NO_REDIS === null && full)(
+  "[CL191] requests wait at a router that Redis has not answered, however long it has run",
+  async () => {
+    const redis = await TestRedis.start();
+    const words = ["worker", "--mock", "--served-model-name", "mock", "--port", "0"];
+    const worker = await FleetProcess.start([...words, "--redis", redis.url]);
+    try {
+      await redis.kill();
+      const { post } = clientsOf(await routeTo([], { redis: redis.url }));
+      const ask = () => post("/v1/completions", { model: "mock", prompt: "hi", max_tokens: 2 });
+      await sleep(AWAY_MS - 2000);
+      const early = ask();
+      await sleep(2000);
+      const late = ask();
+      await redis.start();
+      expect([(await early).status, (await late).status]).toEqual([200, 200]);
     } finally {
       await worker.end("SIGKILL");
       await redis.close();

@@ -14,6 +14,7 @@ afterEach(async () => {
 function cachesOf(info: WorkerInfo): FleetCaches {
   const membership: Membership = {
     workers: new Map([[info.id, { info, state: "ready" }]]),
+    heardMs: 0,
     listen: () => () => {},
     close: async () => {},
   };

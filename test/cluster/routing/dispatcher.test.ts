@@ -18,6 +18,7 @@ import { candidateOf } from "../../contracts/routing-policy.ts";
 
 class HandMembers implements Membership {
   readonly workers = new Map<string, Member>();
+  heardMs: number | null = 0;
   readonly #listeners = new Set<MembershipListener>();
 
   listen(listener: MembershipListener): () => void {
@@ -40,7 +41,11 @@ class HandMembers implements Membership {
   async close(): Promise<void> {}
 }
 
-function start(policy: RoutingPolicyName = "kv", closed: ReadonlySet<string> = new Set()) {
+function start(
+  policy: RoutingPolicyName = "kv",
+  closed: ReadonlySet<string> = new Set(),
+  startingMs = 0,
+) {
   const clock = new SimClock();
   const membership = new HandMembers();
   for (const id of ["a", "b", "c"]) membership.set(id);
@@ -64,7 +69,7 @@ function start(policy: RoutingPolicyName = "kv", closed: ReadonlySet<string> = n
     },
   });
   const dispatcher = new Dispatcher({
-    ...{ membership, prefixes, policy, clock, rng: seededRng(1) },
+    ...{ membership, prefixes, policy, clock, rng: seededRng(1), startingMs },
     isOpen: (id) => !closed.has(id),
   });
   return { clock, membership, dispatcher, prefixes, ceiling, served };
@@ -193,5 +198,39 @@ describe("models", () => {
     expect(reasonOf("m")).toBe("model");
     membership.leave("d");
     expect(reasonOf("x")).toBe("gone"); // no worker is known: any may come
+  });
+
+  test("[CL191] workers are awaited from when they were first told of, however late", () => {
+    const { dispatcher, membership, clock } = start("kv", new Set(), 10_000);
+    const wait = (ms: number) => {
+      clock.after(ms, () => {});
+      clock.run();
+    };
+    const [known, strange] = [requestOf(1), requestOf(1, { model: "x" })];
+    for (const id of ["a", "b", "c"]) membership.leave(id);
+    membership.heardMs = null;
+    wait(60_000);
+    expect(dispatcher.awaited(known)).toBe("members");
+    expect(dispatcher.isFull(known)).toBe(true);
+    membership.heardMs = clock.nowMs();
+    membership.set("d", "ready", { models: ["other"] });
+    wait(9_999);
+    expect([dispatcher.awaited(known), dispatcher.awaited(strange)]).toEqual([
+      "members",
+      "members",
+    ]);
+    expect(dispatcher.route(strange)).toEqual({ type: "unrouted", reason: "gone" });
+    wait(1);
+    expect([dispatcher.awaited(known), dispatcher.isFull(known)]).toEqual([null, false]);
+    expect(dispatcher.route(strange)).toEqual({ type: "unrouted", reason: "model" });
+  });
+
+  test("[CL191] one that drains is not all that may come, one that failed a request is", () => {
+    const { dispatcher, membership } = start("kv", new Set(), 10_000);
+    membership.heardMs = null;
+    for (const id of ["b", "c"]) membership.leave(id);
+    expect(dispatcher.awaited(requestOf(1, { excluded: new Set(["a"]) }))).toBeNull();
+    membership.set("a", "draining");
+    expect(dispatcher.awaited(requestOf(1))).toBe("members");
   });
 });
