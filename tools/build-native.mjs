@@ -44,6 +44,8 @@ if (process.platform === "linux") LINK_FLAGS.push("-Wl,-z,nodelete");
 
 const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
 const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
+const WIDE = ["-mprefer-vector-width=512"];
+const AMX = ["tile", "bf16", "int8"].map((part) => `-mamx-${part}`);
 
 const SANITIZE = process.argv.includes("--sanitize");
 // What is wrong ends the process; frames are kept, so that a report names its callers.
@@ -60,7 +62,9 @@ function instructionSets() {
     case "linux-x64":
       return {
         avx2: AVX2,
-        avx512: [...AVX2, ...AVX512, "-mprefer-vector-width=512"],
+        avx512: [...AVX2, ...AVX512, ...WIDE],
+        // Its permission is asked of Linux (native/cpu/permission.cpp).
+        amx: [...AVX2, ...AVX512, ...WIDE, ...AMX],
       };
     case "linux-arm64":
       return { neon: ["-march=armv8.2-a+dotprod+fp16"] };

@@ -1,5 +1,5 @@
 /**
- * node bench/kernels/linear.mjs [--shapes smol135,qwen05] [--rows 1,8,16,512]
+ * node bench/kernels/linear.mjs [--shapes smol135,pocket,qwen05] [--rows 1,8,16,512]
  *     [--formats i8,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--out FILE]
  *
  * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
@@ -19,6 +19,12 @@ const LAYERS = {
     [576, 576],
     [3072, 576],
     [576, 1536],
+  ],
+  pocket: [
+    [640, 384],
+    [384, 384],
+    [2048, 384],
+    [384, 1024],
   ],
   qwen05: [
     [1152, 896],

@@ -13,6 +13,9 @@
 // addresses, whatever M is, and rows whose stride is a power of two do not conflict in the cache:
 //   f32, bf16   [steps][M] words
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
+// A matrix unit reads rows as they are, so bf16 and i8 lie row behind row there:
+//   bf16        [M][rowWords] words
+//   i8          [M][rowWords] words, then [groups] ( [M] offsets, [M] scales )
 // An offset is -kWeightOffset times the sum of the row's bytes in the group.
 #pragma once
 
@@ -21,19 +24,36 @@
 
 namespace perigee {
 
-/// Rows of a full tile. AVX-512: 12 x 2 accumulators, 2 weight and 1 activation register use 27 of
-/// 32. More rows would save weight loads, which are not the bottleneck, and leave larger remainder
-/// tiles. i8 also keeps its f32 sums in registers (6 x 4; with 12 rows they spill: 6 % slower at K
-/// = 576). On the other instruction sets a step needs temporaries (widened halves of bf16, 16-bit
-/// products of bytes), which leave fewer registers for rows.
+/// Whether bf16 and i8 are multiplied by a matrix unit (linear-amx.cpp).
+#if defined(__AMX_TILE__)
+constexpr bool kMatrixUnit = true;
+#else
+constexpr bool kMatrixUnit = false;
+#endif
+
+/// Steps that one instruction of the matrix unit multiplies.
+constexpr int64_t kChunkSteps = 16;
+
+/// Words of a packed row for the matrix unit: `steps` of them, up to a whole chunk.
+constexpr int64_t rowWords(int64_t steps) {
+  return (steps + kChunkSteps - 1) / kChunkSteps * kChunkSteps;
+}
+
+/// Rows of a full tile. A tile of the matrix unit has 16. AVX-512: 12 x 2 accumulators, 2 weight
+/// and 1 activation register use 27 of 32. More rows would save weight loads, which are not the
+/// bottleneck, and leave larger remainder tiles. i8 also keeps its f32 sums in registers (6 x 4;
+/// with 12 rows they spill: 6 % slower at K = 576). On the other instruction sets a step needs
+/// temporaries (widened halves of bf16, 16-bit products of bytes), which leave fewer registers for
+/// rows.
 constexpr int tileRows(Format format) {
+  if (kMatrixUnit && format != Format::f32) return 16;
   if (kVectorRegisters == 16) return format == Format::f32 ? 6 : 4;
   if (kLanes == 4) return format == Format::bf16 ? 5 : 6;
   return format == Format::i8 ? 6 : 12;
 }
 
-/// The largest of them: f32.
-constexpr int kTileRowsMax = tileRows(Format::f32);
+/// The largest of them.
+constexpr int kTileRowsMax = kMatrixUnit ? tileRows(Format::bf16) : tileRows(Format::f32);
 
 /// Memory to prefetch while a tile is computed: one address per step.
 struct Prefetch {
@@ -54,7 +74,18 @@ TileKernel tileKernelF32(int rows);
 TileKernel tileKernelBf16(int rows);
 TileKernel tileKernelI8(int rows);
 
+TileKernel matrixKernelBf16(int rows);
+TileKernel matrixKernelI8(int rows);
+
+/// To be called when a thread has multiplied enough: a matrix unit in use slows down a change of
+/// threads.
+void releaseMatrixUnit();
+
 inline TileKernel tileKernel(Format format, int rows) {
+  if constexpr (kMatrixUnit) {
+    if (format == Format::bf16) return matrixKernelBf16(rows);
+    if (format == Format::i8) return matrixKernelI8(rows);
+  }
   switch (format) {
     case Format::f32: return tileKernelF32(rows);
     case Format::bf16: return tileKernelBf16(rows);
@@ -63,7 +94,7 @@ inline TileKernel tileKernel(Format format, int rows) {
   return nullptr;
 }
 
-/// Packs rows in the interleaved layout above.
+/// Packs rows in the layouts above.
 class TilePacker {
  public:
   TilePacker(Format format, int64_t columns)
@@ -72,11 +103,14 @@ class TilePacker {
   int64_t words(int rows) const {
     const int64_t perGroup =
         activation_.format == Format::i8 ? 2 * groupCount(activation_.columns) : 0;
-    return (matrix_.steps(activation_.columns) + perGroup) * rows;
+    const int64_t steps = matrix_.steps(activation_.columns);
+    return ((rowsApart() ? rowWords(steps) : steps) + perGroup) * rows;
   }
 
   void pack(uint32_t* out, const uint8_t* const* rows, int count) const {
-    if (activation_.format == Format::i8) {
+    if (rowsApart()) {
+      copyRows(out, rows, count);
+    } else if (activation_.format == Format::i8) {
       packGroups(out, rows, count);
     } else {
       interleave(out, rows, count, 0, matrix_.steps(activation_.columns));
@@ -84,6 +118,30 @@ class TilePacker {
   }
 
  private:
+  bool rowsApart() const { return kMatrixUnit && activation_.format != Format::f32; }
+
+  void copyRows(uint32_t* out, const uint8_t* const* rows, int count) const {
+    const int64_t words = rowWords(matrix_.steps(activation_.columns));
+    for (int row = 0; row < count; ++row) {
+      // Activations are padded to whole chunks, too.
+      std::memcpy(out + row * words, rows[row], static_cast<size_t>(words) * 4);
+    }
+    if (activation_.format != Format::i8) return;
+    out += count * words;
+    for (int64_t group = 0; group < groupCount(activation_.columns); ++group, out += 2 * count) {
+      packCorrection(out, rows, count, group);
+    }
+  }
+
+  /// Offsets and scales of the rows in a group.
+  void packCorrection(uint32_t* out, const uint8_t* const* rows, int count, int64_t group) const {
+    for (int row = 0; row < count; ++row) {
+      const int32_t sum = activation_.sums(rows[row])[group];
+      out[row] = static_cast<uint32_t>(-kWeightOffset * sum);
+      out[count + row] = bitCast<uint32_t>(activation_.scales(rows[row])[group]);
+    }
+  }
+
   static void interleave(uint32_t* out, const uint8_t* const* rows, int count, int64_t first,
                          int64_t last) {
     for (int row = 0; row < count; ++row) {
@@ -97,11 +155,7 @@ class TilePacker {
   void packGroups(uint32_t* out, const uint8_t* const* rows, int count) const {
     const int64_t columns = activation_.columns;
     for (int64_t group = 0; group < groupCount(columns); ++group) {
-      for (int row = 0; row < count; ++row) {
-        const int32_t sum = activation_.sums(rows[row])[group];
-        out[row] = static_cast<uint32_t>(-kWeightOffset * sum);
-        out[count + row] = bitCast<uint32_t>(activation_.scales(rows[row])[group]);
-      }
+      packCorrection(out, rows, count, group);
       out += 2 * count;
       const int64_t first = group * kGroupColumns / 4;
       const int64_t last = matrix_.steps(groupEnd(group, columns));

@@ -2,18 +2,20 @@ import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
 
 /** Instruction sets that the native library is built for. */
-export type Isa = "avx2" | "avx512" | "neon";
+export type Isa = "avx2" | "avx512" | "amx" | "neon";
 
 /** Processor features (as Linux names them) that a library of each set uses. */
+const AVX512 = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"];
 const NEEDS: Readonly<Record<Isa, readonly string[]>> = {
-  avx512: ["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"],
+  amx: [...AVX512, "amx_tile", "amx_bf16", "amx_int8"],
+  avx512: AVX512,
   avx2: ["avx2", "fma", "f16c", "bmi2"],
   neon: ["asimd", "asimdhp", "asimddp"],
 };
 
 /** Best first. */
 const CANDIDATES: Readonly<Record<string, readonly Isa[]>> = {
-  x64: ["avx512", "avx2"],
+  x64: ["amx", "avx512", "avx2"],
   arm64: ["neon"],
 };
 
@@ -49,16 +51,17 @@ export function processorName(): string {
   }
 }
 
-/** `wanted`, or the best one. Throws DEVICE_UNAVAILABLE when the processor lacks it. */
-export function chooseIsa(wanted: Isa | undefined): Isa {
+/** `wanted`, or all, best first. Throws DEVICE_UNAVAILABLE when the processor lacks it. */
+export function chooseIsas(wanted: Isa | undefined): readonly Isa[] {
   const available = availableIsas();
-  const chosen = wanted ?? available[0];
-  if (chosen !== undefined && available.includes(chosen)) return chosen;
+  const chosen = wanted === undefined ? available : available.filter((isa) => isa === wanted);
+  if (chosen.length > 0) return chosen;
   const found = available.length === 0 ? "none" : available.join(", ");
   throw new EngineError(
     "DEVICE_UNAVAILABLE",
-    `Cannot open the cpu device: instruction set ${wanted ?? "avx2, avx512 or neon"} wanted, ` +
-      `this processor has ${found}; use the reference device`,
+    "Cannot open the cpu device: instruction set " +
+      `${wanted ?? "avx2, avx512, amx or neon"} wanted, this processor has ${found}; ` +
+      "use the reference device",
     { param: "isa" },
   );
 }

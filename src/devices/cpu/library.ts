@@ -1,14 +1,16 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import koffi, { type LibraryHandle } from "koffi";
-import { EngineError } from "#base";
-import { chooseIsa, type Isa } from "./isa.ts";
+import { assert, EngineError } from "#base";
+import { chooseIsas, type Isa } from "./isa.ts";
 import { KERNEL_NAMES, type Kernel, type KernelName, type Kernels } from "./kernels.ts";
 
 /** The native library of one instruction set. Addresses are bigints. */
 export interface CpuLibrary {
   readonly isa: Isa;
   readonly kernels: Kernels;
+  /** 1: the system lets this process use the instructions, 0: it refuses. To be asked first. */
+  permit(): number;
   /** Physical cores that this process may use. */
   coreCount(): number;
   /** `pin` (0 or 1) binds every worker to a core. */
@@ -43,15 +45,31 @@ function libraryPath(isa: Isa): string {
 const loaded = new Map<Isa, CpuLibrary>();
 
 /**
- * The library for `isa`, or for the best instruction set of this processor. Throws
- * DEVICE_UNAVAILABLE when the processor lacks it or when it was not built.
+ * The library for `isa`, or for the best instruction set of this processor that may be used. Throws
+ * DEVICE_UNAVAILABLE when the processor lacks it, when it was not built or when the system refuses
+ * it.
  */
 export function loadLibrary(isa?: Isa): CpuLibrary {
-  const chosen = chooseIsa(isa);
-  const known = loaded.get(chosen);
+  const [best, ...others] = chooseIsas(isa);
+  assert(best !== undefined, "Cannot load a library: no instruction set was chosen");
+  if (best !== "amx") return libraryOf(best);
+  // Older compilers and systems lack it, and a sandbox may refuse its permission.
+  const permitted = isBuilt(best) || others.length === 0 ? libraryOf(best).permit() : 0;
+  if (permitted === 1) return libraryOf(best);
+  if (others[0] !== undefined) return libraryOf(others[0]);
+  throw new EngineError(
+    "DEVICE_UNAVAILABLE",
+    "Cannot open the cpu device: the system's permission for AMX wanted, it was refused; use " +
+      "instruction set avx512",
+    { param: "isa" },
+  );
+}
+
+function libraryOf(isa: Isa): CpuLibrary {
+  const known = loaded.get(isa);
   if (known !== undefined) return known;
-  const library = bind(chosen, open(chosen));
-  loaded.set(chosen, library);
+  const library = bind(isa, open(isa));
+  loaded.set(isa, library);
   return library;
 }
 
@@ -86,6 +104,7 @@ function bind(isa: Isa, handle: LibraryHandle): CpuLibrary {
   return {
     isa,
     kernels: bindKernels(handle),
+    permit: native("int32_t perigee_permit()"),
     coreCount: native("int32_t perigee_core_count()"),
     createPool: native("void *perigee_pool_create(int32_t threads, int32_t pin)"),
     destroyPool: native("void perigee_pool_destroy(void *pool)"),

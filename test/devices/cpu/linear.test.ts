@@ -59,6 +59,16 @@ async function multiply(device: Device, problem: Problem, extras: boolean): Prom
   return device.readF32(out);
 }
 
+test("int8 products have the same bits with AMX as without", async () => {
+  const [amx, avx512] = ["amx", "avx512"].map((isa) => devices.find((one) => one.isa === isa));
+  if (amx === undefined || avx512 === undefined) return;
+  for (const [count, outputs, inputs] of [...SHAPES, [16, 70, 700] as const]) {
+    const problem = { format: "i8", count, outputs, inputs } as const;
+    const wanted = await multiply(avx512.device, problem, true);
+    expectSameBits(await multiply(amx.device, problem, true), wanted);
+  }
+});
+
 describe.for(devices)("linear on $isa", ({ isa, device }) => {
   test.for(FORMATS.flatMap((format) => SHAPES.map(([m, n, k]) => [format, m, n, k] as const)))(
     "equals the definition: %s, %i rows, [%i, %i]",
