@@ -2,7 +2,8 @@
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
  *   [--kind lookup|redrafter|medusa] [--drafter FOLDER] [--width N] [--length N] [--fixed]
- *   [--only prose,schema] [--earlier BYTES] [--temperature 0] [--top-p 1]
+ *   [--isa avx512] [--only prose,schema] [--domains] [--earlier BYTES] [--temperature 0]
+ *   [--top-p 1]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy, or sampled with another seed each
@@ -14,7 +15,13 @@
  * its prediction; `series`: eight requests one after the other, up to their ends, which differ in
  * a name and two numbers, others in each round (`--earlier`: bytes for earlier outputs).
  * `--only NAME,NAME`: these alone. Runs from dist; prints JSON.
+ *
+ * `--domains`: instead of all that, held-out prompts of five domains (speculation-prompts.json, by
+ * training.drafters.domains), one after the other and up to the end of their outputs, and the
+ * geometric mean of the ratios. `stepCost`: what a step takes beside one without drafts, both with
+ * their share of the prompts, plain steps between drafts included.
  */
+import { readFileSync } from "node:fs";
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
 import { describeMachine, median } from "./machine.mjs";
@@ -25,10 +32,12 @@ const { values: flags } = readFlags({
     device: { type: "string", default: "cpu" },
     kind: { type: "string", default: "lookup" },
     drafter: { type: "string" },
+    isa: { type: "string" },
     width: { type: "number", min: 1 },
     length: { type: "number", min: 1 },
     fixed: { type: "boolean" },
     only: { type: "string" },
+    domains: { type: "boolean" },
     earlier: { type: "number", default: 0, min: 0 },
     rounds: { type: "number", default: 7, min: 1 },
     dtype: { type: "string", default: "bfloat16" },
@@ -69,8 +78,8 @@ const STRUCTURED = { schema: { json: SCHEMA } };
 TEXTS.schema = chat("List four bridges over the Orlen as JSON, with name, year and material.");
 
 async function load(speculative) {
-  const { model, device, dtype, quantization } = flags;
-  return await LLM.load(model, { device, dtype, quantization, speculative });
+  const { model, device, dtype, quantization, isa = null } = flags;
+  return await LLM.load(model, { device, dtype, quantization, isa, speculative });
 }
 
 const NAMES = ["Orlen", "Tarn", "Velde", "Isk", "Marrow", "Quill", "Sable", "Dorn"];
@@ -86,9 +95,9 @@ function seriesOf(round) {
 }
 
 /** The same for requests one after the other. */
-async function runSeries(llm, { round }) {
+async function runSeries(llm, { round, texts = seriesOf(round) }) {
   const runs = [];
-  for (const text of seriesOf(round)) {
+  for (const text of texts) {
     runs.push(await run(llm, { text, streams: 1, ignoreEos: false }));
   }
   return {
@@ -117,7 +126,7 @@ async function run(llm, task) {
 
 async function compare(llms, task) {
   const seconds = { off: [], on: [] };
-  let [steps, tokens] = [0, 0];
+  let [steps, plainSteps, tokens] = [0, 0, 0];
   for (let round = 0; round <= flags.rounds; round++) {
     const off = await (task.run ?? run)(llms.off, { ...task, round });
     const on = await (task.run ?? run)(llms.on, { ...task, round });
@@ -127,6 +136,7 @@ async function compare(llms, task) {
     // The first round warms up.
     if (round === 0) continue;
     steps += on.steps;
+    plainSteps += off.steps;
     seconds.off.push(off.seconds);
     seconds.on.push(on.seconds);
   }
@@ -139,6 +149,9 @@ async function compare(llms, task) {
     ratio: rounded(median(ratios)),
     ratios: [Math.min(...ratios), Math.max(...ratios)].map(rounded),
     tokensPerStep: rounded((flags.rounds * tokens) / task.streams / steps),
+    ...(task.texts !== undefined && {
+      stepCost: rounded(plainSteps / steps / median(ratios)),
+    }),
   };
 }
 
@@ -158,7 +171,22 @@ const llms = {
   }),
 };
 const results = {};
-for (const streams of flags.streams) {
+
+/** Compares domain by domain; the geometric mean of their ratios goes last. */
+async function compareDomains() {
+  const file = new URL("speculation-prompts.json", import.meta.url);
+  const domains = Object.entries(JSON.parse(readFileSync(file, "utf8")));
+  const wanted = domains.filter(([name]) => isWanted(name));
+  for (const [name, texts] of wanted) {
+    results[name] = await compare(llms, { streams: 1, run: runSeries, texts });
+  }
+  const logs = wanted.map(([name]) => Math.log(results[name].ratio));
+  const mean = Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
+  results.geometricMean = Math.round(mean * 100) / 100;
+}
+
+if (flags.domains) await compareDomains();
+for (const streams of flags.domains ? [] : flags.streams) {
   for (const [name, text] of Object.entries(TEXTS)) {
     if (!isWanted(name)) continue;
     const structuredOutput = STRUCTURED[name];

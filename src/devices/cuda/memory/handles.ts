@@ -153,7 +153,8 @@ export function activationOf(handle: Activation, rows: number, columns: number):
   assert(handle instanceof CudaActivation, foreign);
   assert(
     handle.rows >= rows && handle.columns === columns,
-    `Cannot use an activation [${handle.rows}, ${handle.columns}]: [${rows}, ${columns}] wanted`,
+    () =>
+      `Cannot use an activation [${handle.rows}, ${handle.columns}]: [${rows}, ${columns}] wanted`,
   );
   return handle;
 }
