@@ -132,7 +132,8 @@ export function vectorOf(handle: DeviceTensor, dtype: DType, count: number): big
   assert(
     handle.dtype === dtype && holds(handle.rows * handle.columns, count),
     () =>
-      `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${count} elements of ${dtype} wanted`,
+      `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
+      `${count} elements of ${dtype} wanted`,
   );
   return handle.address;
 }

@@ -1,4 +1,10 @@
-import { budgetOf, type CostRow, type NodeBudget, StepCosts, type StepSize } from "#speculative";
+import {
+  budgetOf,
+  type CostRow,
+  type NodeBudget,
+  StepCosts,
+  type StepSize,
+} from "#speculative";
 
 /** Plain steps of a number of sequences that are measured before any draft is verified. */
 const PLAIN_FIRST = 3;
@@ -17,8 +23,9 @@ const BUDGET = { nodesPerStep: 64, stepsMax: 8 };
 const CALIBRATION = { fading: 0.97, weight: 8 };
 /**
  * Time that tries may take which do not seem to pay: at first that of so many plain steps, fewer
- * where only acceptance is to be learned, then a share of all time. Of the share no more is saved up than so many plain steps take, or the try
- * that is waited for: a change of load would have all of it spent at once.
+ * where only acceptance is to be learned, then a share of all time. Of the share no more is saved up
+ * than so many plain steps take, or the try that is waited for: a change of load would have all of
+ * it spent at once.
  */
 const TRIES = {
   firstSteps: 40,

@@ -89,7 +89,7 @@ class Known {
     return null;
   }
 
-  /** Takes note of a step with foresight that is left out, unless it is one too many of its kind. */
+  /** Takes note of a step with foresight that is left out, unless too many take too long. */
   leaveOut(tokens: number, ms: number): void {
     this.leftOut--;
     if (this.plain.steps > 0 && ms >= HOPELESS.times * this.plain.ms) this.hopeless++;
