@@ -361,17 +361,16 @@ def export(
     tensors: dict[str, Tensor],
     config: dict[str, object],
 ) -> None:
-    """Writes a drafter with a draft vocabulary."""
+    """Writes a drafter, with its draft vocabulary unless that is the model's."""
     chosen = prepared.chosen.cpu()
-    whole = {
-        **config,
-        "vocab_size": prepared.embeddings.shape[0],
-        "hidden_size": prepared.embeddings.shape[1],
-        "draft_vocab_size": len(chosen),
-        "base_fingerprint": prepared.fingerprint,
-        "torch_dtype": "bfloat16",
-    }
-    export_files(arguments.out, {**tensors, "d2t": chosen - torch.arange(len(chosen))}, whole)
+    vocabulary, hidden = prepared.embeddings.shape
+    whole = {**config, "vocab_size": vocabulary, "hidden_size": hidden}
+    written = dict(tensors)
+    if len(chosen) < vocabulary:
+        whole["draft_vocab_size"] = len(chosen)
+        written["d2t"] = chosen - torch.arange(len(chosen))
+    whole |= {"base_fingerprint": prepared.fingerprint, "torch_dtype": "bfloat16"}
+    export_files(arguments.out, written, whole)
     parameters = sum(tensor.numel() for tensor in tensors.values())
     print(f"{parameters:,} parameters, {time.time() - prepared.started:.0f} s")
 

@@ -1,7 +1,8 @@
 """Distils Medusa's heads from a Llama-shaped model, on texts that the model wrote itself.
 
 Source: Cai et al. 2024, "Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding
-Heads" (arXiv 2401.10774). The network and its keys are those of FasterDecoding/Medusa, version 1.
+Heads" (arXiv 2401.10774). The network and its keys are those of FasterDecoding/Medusa: version 1,
+or with --share-output version 2, whose heads have no output layers of their own.
 """
 
 import argparse
@@ -21,39 +22,44 @@ from training.drafters.distill import (
     prepare,
     teacher_of,
 )
+from training.pocket.model import PocketConfig
 
 CHOICES = 10
 """Choices of a head whose accuracy is measured: the server builds its trees from them."""
 
 
 class Head(nn.Module):
-    """Logits of one token behind the root, from the hidden state that gave the root."""
+    """Logits of one token behind the root, from the hidden state that gave the root.
 
-    def __init__(self, hidden: int, layers: int, vocabulary: int) -> None:
+    output [V', H]: the model's own output layer; `shared`: it stays so, else it is learned on.
+    """
+
+    def __init__(self, layers: int, output: Tensor, shared: bool) -> None:
         super().__init__()
+        hidden = output.shape[1]
         self.layers = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
-        self.head = nn.Linear(hidden, vocabulary, bias=False)
-
-    def initialise(self, model_head: Tensor) -> None:
-        """Begins as the model's own output layer."""
-        with torch.no_grad():
-            self.head.weight.copy_(model_head)
-            for layer in self.layers:
-                layer.weight.zero_()
-                layer.bias.zero_()
+        for layer in self.layers:
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        self.shared = shared
+        if shared:
+            # Not a parameter and not saved: neither optimiser nor checkpoint sees it.
+            self.register_buffer("output", output, persistent=False)
+        else:
+            self.output = nn.Parameter(output.clone())
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = x + F.silu(layer(x))
-        return self.head(x)
+        return F.linear(x, self.output)
 
 
 class Medusa(nn.Module):
     """Head i drafts the token i places behind the root; each knows nothing of the others."""
 
-    def __init__(self, hidden: int, heads: int, layers: int, vocabulary: int) -> None:
+    def __init__(self, heads: int, layers: int, output: Tensor, shared: bool) -> None:
         super().__init__()
-        self.heads = nn.ModuleList(Head(hidden, layers, vocabulary) for _ in range(heads))
+        self.heads = nn.ModuleList(Head(layers, output, shared) for _ in range(heads))
 
     def tensors(self) -> dict[str, Tensor]:
         """By the keys of FasterDecoding/Medusa."""
@@ -62,7 +68,8 @@ class Medusa(nn.Module):
             for at, layer in enumerate(head.layers):
                 found[f"{place}.{at}.linear.weight"] = layer.weight
                 found[f"{place}.{at}.linear.bias"] = layer.bias
-            found[f"{place}.{len(head.layers)}.weight"] = head.head.weight
+            if not head.shared:
+                found[f"{place}.{len(head.layers)}.weight"] = head.output
         return found
 
 
@@ -84,14 +91,19 @@ def main() -> None:
     add_arguments(parser, "medusa")
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--layers", type=int, default=1, help="residual layers of a head")
+    parser.add_argument(
+        "--share-output",
+        action="store_true",
+        help="the model's output layer is that of all heads: the whole vocabulary is drafted",
+    )
     arguments = parser.parse_args()
+    shared = arguments.share_output
+    if shared:
+        arguments.draft_vocabulary = PocketConfig.read(arguments.model / "config.json").vocab_size
     prepared = prepare(arguments, arguments.heads)
     embeddings, chosen = prepared.embeddings, prepared.chosen
     model_head = embeddings[chosen]
-    hidden = embeddings.shape[1]
-    medusa = Medusa(hidden, arguments.heads, arguments.layers, len(chosen)).to(prepared.device)
-    for head in medusa.heads:
-        head.initialise(model_head)
+    medusa = Medusa(arguments.heads, arguments.layers, model_head, shared).to(prepared.device)
 
     def losses(states: States, anchors: Tensor) -> tuple[Tensor, list[Tensor]]:
         context = states.hidden[anchors].float()
