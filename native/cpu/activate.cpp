@@ -23,6 +23,13 @@ struct ActivateParams {
   Int count, columns;  // F
 };
 
+namespace {
+
+// An output takes about as long as so many floats that are copied.
+constexpr int64_t kWorkFloats = 4;
+
+}  // namespace
+
 PERIGEE_EXPORT void perigee_activate(const ActivateParams* params) {
   const ActivateParams& p = *params;
   const int64_t columns = p.columns;
@@ -30,7 +37,7 @@ PERIGEE_EXPORT void perigee_activate(const ActivateParams* params) {
   const ActivationWriter writer(p.out, formatOf(p.outFormat), columns);
 
   withNonlinearity(static_cast<Nonlinearity>(int64_t{p.kind}), [&](auto kind) {
-    parallelRows(*p.pool, p.count, columns * 2, [&](int64_t row, int thread) {
+    parallelRows(*p.pool, p.count, columns * kWorkFloats, [&](int64_t row, int thread) {
       const float* const gate = p.x + row * columns * (gated ? 2 : 1);
       const float* const up = gate + columns;
       float* const out = writer.begin(row, p.pool->scratch<float>(columns, thread));

@@ -3,10 +3,11 @@
 // T tokens · V rows of the table · E columns
 //
 // Shapes  out [T, E] f32 · ids [T] i32 · table [V, E] packed (matrix.h) or plain f32
-// Work    one task per token
+// Work    tasks of consecutive tokens
 // Bound   memory: the E words of a packed row lie in as many cache lines
 // Checked test/devices/cpu/linear-embed.test.ts
 #include "matrix.h"
+#include "rows.h"
 #include "thread-pool.h"
 
 namespace perigee {
@@ -26,6 +27,9 @@ struct EmbedParams {
   Int offset;
   Int accumulate;
 };
+
+// A word of a packed row takes about as long as so many floats in a row.
+constexpr int64_t kWorkFloats = 4;
 
 /// Clamps an id outside the table to the nearest row. Ids of requests are checked before they get
 /// here.
@@ -53,7 +57,8 @@ void embedRow(const EmbedParams& params, int64_t token, float* values) {
 }  // namespace
 
 PERIGEE_EXPORT void perigee_embed(const EmbedParams* params) {
-  params->pool->parallelFor(params->count, [&](int64_t token, int thread) {
+  const int64_t floats = params->columns * kWorkFloats;
+  parallelRows(*params->pool, params->count, floats, [&](int64_t token, int thread) {
     embedRow(*params, token, params->pool->scratch<float>(params->columns, thread));
   });
 }

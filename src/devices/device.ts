@@ -140,6 +140,11 @@ export interface Device extends DeviceOps {
   readonly runsLater: boolean;
   /** `replay` keeps captured steps and `paddedBatch` pads: some steps are worth capturing ahead. */
   readonly replays: boolean;
+  /**
+   * Ops depend on lengths of contexts and queries only by what is in tensors: `replay` may be used
+   * for steps of any sequences, by numbers of rows alone.
+   */
+  readonly replaysByShape: boolean;
 
   /** Zero-filled. Throws OUT_OF_MEMORY. */
   allocate(dtype: DType, shape: Shape): DeviceTensor;

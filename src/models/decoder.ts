@@ -34,6 +34,9 @@ export interface DecoderOptions {
   readonly cachesOnly?: boolean;
 }
 
+/** Most rows of a step that does not sample from all of them and is kept for later ones. */
+const REPLAYED_ROWS_MAX = 16;
+
 /** Rows that are read of a step that ends with its keys and values. */
 const NO_ROWS = new Int32Array(0);
 
@@ -141,13 +144,13 @@ export class Decoder {
   forward(cache: KvPool): void {
     const staged = this.#staged;
     assert(staged !== null, "Cannot run a step: none is staged");
-    if (this.#samplingCount === 0) {
-      this.#layers.run(staged, cache, this.#sampled);
-      return;
-    }
     if (cache !== this.#cache) {
       this.#cache = cache;
       this.#changes++;
+    }
+    if (this.#samplingCount === 0) {
+      this.#runPlain(staged, cache);
+      return;
     }
     const { tokens, rowsApart } = staged;
     const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache, rowsApart);
@@ -159,6 +162,20 @@ export class Decoder {
       this.#layers.run(padded, cache, this.#sampled);
       if (!this.#cachesOnly) this.#runHead(tokens);
     });
+  }
+
+  /** Steps of drafts are replayed where a device can: their rows are few, and often as many. */
+  #runPlain(staged: StagedStep, cache: KvPool): void {
+    const run = () => this.#layers.run(staged, cache, this.#sampled);
+    const { tokens, sequences, takes, wantedRows, groups } = staged;
+    if (!this.#device.replaysByShape || tokens > REPLAYED_ROWS_MAX) {
+      run();
+      return;
+    }
+    const { treeMask, treeStarts } = groups[0]?.batch ?? {};
+    const kind = `${takes} ${treeMask !== undefined} ${treeStarts !== undefined}`;
+    const shape = `${tokens} ${sequences} ${wantedRows?.count ?? "all"}`;
+    this.#device.replay(`${this.#name} ${this.#changes} any ${shape} ${kind}`, run);
   }
 
   /** Most tokens of a sequence that block tables can hold. */
@@ -332,8 +349,9 @@ export class Decoder {
     this.#checkRows(count);
     const { finalNorm } = this.#weights;
     const wanted = this.#wanted;
-    if (wanted !== null && areEqual(wanted, rowIndices)) {
-      this.#device.norm({ count, out, x: kept.x, ...finalNorm });
+    // The rows of a step of drafts are often all that it has, in order.
+    if (wanted === null ? isCount(rowIndices) : areEqual(wanted, rowIndices)) {
+      this.#device.norm({ count, out, x: wanted === null ? x : kept.x, ...finalNorm });
       return;
     }
     this.#device.write(indices, wanted === null ? rowIndices : placesOf(rowIndices, wanted));
@@ -344,6 +362,11 @@ export class Decoder {
 
 function areEqual(one: Int32Array, other: Int32Array): boolean {
   return one.length === other.length && one.every((row, place) => row === other[place]);
+}
+
+/** Whether they are 0, 1, 2 and so on. */
+function isCount(rows: Int32Array): boolean {
+  return rows.every((row, place) => row === place);
 }
 
 /** The index of each row among the wanted rows. */

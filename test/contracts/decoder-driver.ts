@@ -41,7 +41,10 @@ export interface Chunk {
 
 /** What else there is to say of a step, and where its token sources look. */
 export interface StepMore
-  extends Pick<StepInput, "treeMask" | "tokenSources" | "samplesAll" | "wantedRows"> {
+  extends Pick<
+    StepInput,
+    "treeMask" | "treeStarts" | "tokenSources" | "samplesAll" | "wantedRows"
+  > {
   readonly sampled?: DeviceTensor;
 }
 

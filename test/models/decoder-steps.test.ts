@@ -143,6 +143,56 @@ describe("a step that samples from all of its rows", () => {
   });
 });
 
+/** One that keeps steps of any few rows. */
+class KeepingDevice extends PaddingDevice {
+  override get replaysByShape(): boolean {
+    return true;
+  }
+}
+
+describe("[SP41] a step of drafts", () => {
+  test("is kept by its rows, its sequences, what is read of it, and its kind", () => {
+    const device = new KeepingDevice();
+    const { model, sources } = openRecordedModel("llama");
+    if (model.kind !== "decoder") throw new Error("A decoder is wanted");
+    const driver = new DecoderDriver({ device, model, sources, sequences: 6, treeTokens: 64 });
+    const rowsOf = (sequence: number, count: number): Chunk => ({
+      sequence,
+      tokens: Array.from({ length: count }, () => 1),
+    });
+    const chain = [rowsOf(0, 4)];
+    const treeMask = new Uint32Array(2 * 4);
+    const wantedRows = Int32Array.of(3);
+    const keyOf = (...step: Parameters<DecoderDriver["step"]>): string => {
+      device.keys.splice(0);
+      driver.step(...step);
+      return device.keys.join();
+    };
+    const keys = [
+      keyOf(chain),
+      keyOf([rowsOf(0, 3)]),
+      keyOf([rowsOf(0, 2), rowsOf(1, 2)]),
+      keyOf(chain, { wantedRows }),
+      keyOf(chain, { treeMask }),
+      keyOf(chain, { treeMask, treeStarts: Int32Array.of(0) }),
+      keyOf(chain, { tokenSources: Int32Array.of(-1, 0, -1, -1), sampled: integers(device, 2) }),
+    ];
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(keys.every((key) => key !== "")).toBe(true);
+    // The sampled tokens are another tensor now; contexts grew all the time.
+    const later = keyOf(chain);
+    expect(later).not.toBe(keys[0]);
+    expect(keyOf(chain)).toBe(later);
+    expect(keyOf([rowsOf(3, 17)])).toBe("");
+  });
+
+  test("is not kept where ops depend on lengths", () => {
+    const device = new PaddingDevice();
+    driverOn(device).step([{ sequence: 0, tokens: [1, 2, 3, 4] }]);
+    expect(device.keys).toEqual([]);
+  });
+});
+
 describe("steps made ahead", () => {
   test("are those that come, and leave no trace", async () => {
     const device = new PaddingDevice();

@@ -38,6 +38,7 @@ import { availableMemory, CpuMemory } from "./memory.ts";
 import { type BlockMemory, moveBlocks } from "./move-blocks.ts";
 import { checkedBytes, packMatrix } from "./pack.ts";
 import { Params } from "./params.ts";
+import { Replays } from "./replays.ts";
 
 export interface CpuDeviceOptions {
   /** Instruction set of the library; the processor's best by default. */
@@ -65,15 +66,19 @@ export class CpuDevice extends CpuOps implements Device {
   readonly accelerator = false;
   readonly runsLater = false;
   readonly replays = false;
+  readonly replaysByShape = true;
 
   readonly #library: CpuLibrary;
   readonly #memory: CpuMemory;
   readonly #pool: bigint;
+  readonly #replays: Replays;
   #disposed = false;
 
   private constructor(library: CpuLibrary, threads: number, pin: boolean) {
     const pool = library.createPool(threads, pin ? 1 : 0);
-    super({ kernels: library.kernels, pool });
+    const replays = new Replays(library);
+    super({ kernels: replays.kernels, pool });
+    this.#replays = replays;
     this.#library = library;
     this.#memory = new CpuMemory(library);
     this.#pool = pool;
@@ -173,16 +178,17 @@ export class CpuDevice extends CpuOps implements Device {
     return { take: () => read };
   }
 
-  replay(_key: string, enqueue: () => void): void {
-    enqueue();
+  replay(key: string, enqueue: () => void): void {
+    this.#replays.run(key, enqueue);
   }
 
   paddedBatch(count: number): number {
     return count;
   }
 
-  paddedContext({ contextTokens }: DecodeShape): number {
-    return contextTokens;
+  /** Kernels read contexts from memory, so that one step is kept for all of them. */
+  paddedContext({ contextTokensMax }: DecodeShape): number {
+    return contextTokensMax;
   }
 
   copyBlocks(cache: KvPool, pairs: Int32Array): void {

@@ -9,6 +9,9 @@ import { KERNEL_NAMES, type Kernel, type KernelName, type Kernels } from "./kern
 export interface CpuLibrary {
   readonly isa: Isa;
   readonly kernels: Kernels;
+  kernelAddress(name: KernelName): bigint;
+  /** Runs the calls of a program (replays.ts). */
+  replay(program: ArrayBuffer, count: number): void;
   /** 1: the system lets this process use the instructions, 0: it refuses. To be asked first. */
   permit(): number;
   /** Physical cores that this process may use. */
@@ -104,6 +107,8 @@ function bind(isa: Isa, handle: LibraryHandle): CpuLibrary {
   return {
     isa,
     kernels: bindKernels(handle),
+    kernelAddress: (name) => koffi.address(handle.symbol(`perigee_${name}`, "void *")),
+    replay: native("void perigee_replay(const void *program, int32_t count)"),
     permit: native("int32_t perigee_permit()"),
     coreCount: native("int32_t perigee_core_count()"),
     createPool: native("void *perigee_pool_create(int32_t threads, int32_t pin)"),

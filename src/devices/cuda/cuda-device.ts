@@ -55,6 +55,7 @@ export class CudaDevice extends CudaOps implements Device {
   readonly accelerator = true;
   readonly runsLater = true;
   readonly replays: boolean;
+  readonly replaysByShape = false;
   /** Timed places in the stream: each launched graph, and each late read. Off until started. */
   readonly marks: Marks;
   readonly #session: CudaSession;

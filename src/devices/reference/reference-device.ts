@@ -180,6 +180,10 @@ export class ReferenceDevice implements Device {
     return false;
   }
 
+  get replaysByShape(): boolean {
+    return false;
+  }
+
   replay(_key: string, enqueue: () => void): void {
     enqueue();
   }

@@ -3,7 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { assert, EngineError, TREE_NODES_MAX } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
-import type { DeviceTensor } from "#devices";
+import type { Device, DeviceTensor, WeightFormat } from "#devices";
 import { type DrafterInfo, type EngineOptions, loadedDrafts } from "#engine/protocol";
 import {
   baseFingerprint,
@@ -163,8 +163,20 @@ function openReDrafter({ loading, drafted, checkpoint, check }: NetworkParts): D
   const { path, tensors, integers } = checkpoint;
   const files = { path, tensors, integers };
   const base = drafted.weights;
-  const weights = loadReDrafterWeights(device, spec, { files, format: base.format });
+  const format = drafterFormat(device, base.format);
+  const weights = loadReDrafterWeights(device, spec, { files, format });
   return new ReDrafter({ device, spec, weights, embeddings: base.tokens, limits });
+}
+
+/**
+ * What a ReDrafter's weights are stored as. On a CPU its levels wait for their bytes: in int8 these
+ * are half as many, and drafts are as good. Beside f32, which is asked for to compare numbers, f32.
+ */
+export function drafterFormat(
+  { accelerator }: Pick<Device, "accelerator">,
+  baseFormat: WeightFormat,
+): WeightFormat {
+  return accelerator || baseFormat === "f32" ? baseFormat : "i8";
 }
 
 /** The largest draft. Throws INVALID_ARGUMENT for more continuations than there are tokens. */

@@ -99,3 +99,64 @@ describe.for(devices)("memory on $isa", ({ device }) => {
     other.dispose();
   });
 });
+
+describe.for(devices)("replays on $isa", ({ device }) => {
+  const weight = device.pack([sourceOf(randomFloats(64 * 96, 1), [64, 96])], { format: "bf16" });
+  const x = device.allocate("f32", [3, 96]);
+  const input = device.allocateActivation("bf16", 3, 96);
+  const out = device.allocate("f32", [3, 64]);
+  let calls = 0;
+  const multiply = (count: number) => () => {
+    calls++;
+    device.convert({ count, out: input, x });
+    device.linear({ count, out, x: input, weight });
+  };
+
+  test("repeat what was called under a key, on what memory holds then", async () => {
+    calls = 0;
+    for (const seed of [2, 3, 4]) {
+      device.write(x, randomFloats(3 * 96, seed));
+      multiply(3)();
+      const wanted = await device.readF32(out);
+      device.write(out, new Float32Array(3 * 64));
+      device.replay("product of 3", multiply(3));
+      expect(await device.readF32(out)).toEqual(wanted);
+    }
+    // Three times without a key, once to be kept.
+    expect(calls).toBe(4);
+  });
+
+  test("of other keys are others", async () => {
+    device.write(out, new Float32Array(3 * 64));
+    device.replay("product of 1", multiply(1));
+    device.write(out, new Float32Array(3 * 64));
+    device.replay("product of 1", multiply(1));
+    const values = await device.readF32(out);
+    expect(values.subarray(0, 64).some((value) => value !== 0)).toBe(true);
+    expect(values.subarray(64).every((value) => value === 0)).toBe(true);
+  });
+
+  test("keep nothing of what failed", async () => {
+    const fail = () => {
+      multiply(2)();
+      throw new Error("no more");
+    };
+    expect(() => device.replay("failing", fail)).toThrow("no more");
+    device.write(out, new Float32Array(3 * 64));
+    multiply(3)();
+    const wanted = await device.readF32(out);
+    device.replay("failing", multiply(3));
+    device.write(out, new Float32Array(3 * 64));
+    device.replay("failing", multiply(3));
+    expect(await device.readF32(out)).toEqual(wanted);
+  });
+
+  test("forget all keys, once they are many", async () => {
+    for (let key = 0; key < 600; key++) device.replay(`key ${key}`, multiply(1));
+    calls = 0;
+    device.replay("key 599", multiply(1));
+    expect(calls).toBe(0);
+    device.replay("key 0", multiply(1));
+    expect(calls).toBe(1);
+  });
+});
