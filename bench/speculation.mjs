@@ -2,8 +2,8 @@
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
  *   [--kind lookup|redrafter|medusa] [--drafter FOLDER] [--width N] [--length N] [--fixed]
- *   [--isa avx512] [--only prose,schema] [--domains] [--earlier BYTES] [--temperature 0]
- *   [--top-p 1]
+ *   [--isa avx512] [--threads N] [--only prose,schema] [--domains] [--earlier BYTES]
+ *   [--temperature 0] [--top-p 1]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy, or sampled with another seed each
@@ -19,7 +19,9 @@
  * `--domains`: instead of all that, held-out prompts of five domains (speculation-prompts.json, by
  * training.drafters.domains), one after the other and up to the end of their outputs, and the
  * geometric mean of the ratios. `stepCost`: what a step takes beside one without drafts, both with
- * their share of the prompts, plain steps between drafts included.
+ * their share of the prompts, plain steps between drafts included. `processorRatio`: the same ratio
+ * of the process's processor time, for machines that others use, too; best with `--threads 1`,
+ * since more threads wait for each other in loops.
  */
 import { readFileSync } from "node:fs";
 import { LLM } from "../dist/index.js";
@@ -33,6 +35,7 @@ const { values: flags } = readFlags({
     kind: { type: "string", default: "lookup" },
     drafter: { type: "string" },
     isa: { type: "string" },
+    threads: { type: "number", min: 1 },
     width: { type: "number", min: 1 },
     length: { type: "number", min: 1 },
     fixed: { type: "boolean" },
@@ -78,8 +81,8 @@ const STRUCTURED = { schema: { json: SCHEMA } };
 TEXTS.schema = chat("List four bridges over the Orlen as JSON, with name, year and material.");
 
 async function load(speculative) {
-  const { model, device, dtype, quantization, isa = null } = flags;
-  return await LLM.load(model, { device, dtype, quantization, isa, speculative });
+  const { model, device, dtype, quantization, isa = null, threads = null } = flags;
+  return await LLM.load(model, { device, dtype, quantization, isa, threads, speculative });
 }
 
 const NAMES = ["Orlen", "Tarn", "Velde", "Isk", "Marrow", "Quill", "Sable", "Dorn"];
@@ -102,6 +105,7 @@ async function runSeries(llm, { round, texts = seriesOf(round) }) {
   }
   return {
     seconds: runs.reduce((sum, { seconds }) => sum + seconds, 0),
+    processorSeconds: runs.reduce((sum, { processorSeconds }) => sum + processorSeconds, 0),
     steps: runs.reduce((sum, { steps }) => sum + steps, 0),
     outputs: runs.flatMap(({ outputs }) => outputs),
   };
@@ -112,6 +116,7 @@ async function run(llm, task) {
   const { text, streams, prediction, structuredOutput, ignoreEos = true, round = 1 } = task;
   const prompts = Array.from({ length: streams }, () => text);
   const before = llm.stats();
+  const usage = process.cpuUsage();
   const started = performance.now();
   const results = await llm.generate(prompts, {
     ...{ temperature: flags.temperature, topP: flags["top-p"], seed: 1000 * round },
@@ -120,12 +125,20 @@ async function run(llm, task) {
     ...(structuredOutput !== undefined && { structuredOutput }),
   });
   const seconds = (performance.now() - started) / 1000;
+  const { user, system } = process.cpuUsage(usage);
+  const processorSeconds = (user + system) / 1e6;
   const steps = llm.stats().steps - before.steps;
-  return { seconds, steps, outputs: results.map(({ completions }) => completions[0]) };
+  return {
+    seconds,
+    processorSeconds,
+    steps,
+    outputs: results.map(({ completions }) => completions[0]),
+  };
 }
 
 async function compare(llms, task) {
   const seconds = { off: [], on: [] };
+  const processorRatios = [];
   let [steps, plainSteps, tokens] = [0, 0, 0];
   for (let round = 0; round <= flags.rounds; round++) {
     const off = await (task.run ?? run)(llms.off, { ...task, round });
@@ -139,6 +152,7 @@ async function compare(llms, task) {
     plainSteps += off.steps;
     seconds.off.push(off.seconds);
     seconds.on.push(on.seconds);
+    processorRatios.push(off.processorSeconds / on.processorSeconds);
   }
   const ratios = seconds.off.map((value, round) => value / seconds.on[round]);
   const rounded = (value) => Math.round(value * 100) / 100;
@@ -151,6 +165,7 @@ async function compare(llms, task) {
     tokensPerStep: rounded((flags.rounds * tokens) / task.streams / steps),
     ...(task.texts !== undefined && {
       stepCost: rounded(plainSteps / steps / median(ratios)),
+      processorRatio: rounded(median(processorRatios)),
     }),
   };
 }
@@ -180,9 +195,13 @@ async function compareDomains() {
   for (const [name, texts] of wanted) {
     results[name] = await compare(llms, { streams: 1, run: runSeries, texts });
   }
-  const logs = wanted.map(([name]) => Math.log(results[name].ratio));
-  const mean = Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
-  results.geometricMean = Math.round(mean * 100) / 100;
+  const meanOf = (field) => {
+    const logs = wanted.map(([name]) => Math.log(results[name][field]));
+    const mean = Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
+    return Math.round(mean * 100) / 100;
+  };
+  results.geometricMean = meanOf("ratio");
+  results.geometricMeanOfProcessorRatios = meanOf("processorRatio");
 }
 
 if (flags.domains) await compareDomains();
