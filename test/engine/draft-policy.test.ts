@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { KindAcceptance, SequenceAcceptance } from "#speculative";
-import { DraftPolicy, type NetworkShape } from "../../src/engine/loop/draft-policy.ts";
+import { DraftPolicy } from "../../src/engine/loop/draft-policy.ts";
+import type { NetworkShape } from "../../src/engine/loop/kind-costs.ts";
 import { RandomNumbers } from "../contracts/device-ops/random.ts";
 import { eachNth } from "../support/full.ts";
 

@@ -1,10 +1,5 @@
-import {
-  budgetOf,
-  type CostRow,
-  type NodeBudget,
-  StepCosts,
-  type StepSize,
-} from "#speculative";
+import { budgetOf, type NodeBudget } from "#speculative";
+import { type CostsAhead, KindCosts, type NetworkShape } from "./kind-costs.ts";
 
 /** Plain steps of a number of sequences that are measured before any draft is verified. */
 const PLAIN_FIRST = 3;
@@ -45,9 +40,6 @@ const TRY_EVERY = 8;
 /** Steps between looks at whether a network pays: while it does not draft, and while it does. */
 const LOOK_EVERY = { idle: 8, drafting: 4 };
 
-/** What a network drafts behind a step: one continuation of each sequence, or trees. */
-export type NetworkShape = "chain" | "tree";
-
 /** A step as far as its cost is concerned. */
 export interface MeasuredStep {
   readonly sequences: number;
@@ -60,13 +52,6 @@ export interface MeasuredStep {
   readonly accepted: number;
 }
 
-/** What steps took before any request, by what a network drafted behind them. */
-export interface CostsAhead {
-  readonly chain?: readonly CostRow[];
-  readonly tree?: readonly CostRow[];
-  readonly others?: readonly CostRow[];
-}
-
 /** The next step, as far as it is known. */
 type PlannedStep = Pick<MeasuredStep, "sequences" | "network" | "foresaw">;
 
@@ -76,35 +61,6 @@ export interface WholeOffer {
   readonly survivals: Float64Array;
   /** So many of these are its likeliest continuation. */
   readonly firstBranch: number;
-}
-
-/**
- * Of steps behind which a network drafts, its time included, and of others. Where devices begin
- * chains before the host has read a step, trees of as many nodes take much longer.
- */
-class KindCosts {
-  readonly chain: StepCosts;
-  readonly tree: StepCosts;
-  readonly others: StepCosts;
-
-  constructor(ahead: CostsAhead = {}) {
-    this.chain = new StepCosts(ahead.chain);
-    this.tree = new StepCosts(ahead.tree);
-    this.others = new StepCosts(ahead.others);
-  }
-
-  record(network: NetworkShape | null, size: StepSize, ms: number): void {
-    for (const each of [this.chain, this.tree, this.others]) {
-      if (each === this[network ?? "others"]) each.record(size, ms);
-      else each.pass();
-    }
-  }
-
-  /** Trees that were not measured are taken for chains of as many nodes. */
-  of(network: NetworkShape | null, sequences: number): StepCosts {
-    if (network === null) return this.others;
-    return network === "tree" && this.tree.nodesMeasured(sequences) > 0 ? this.tree : this.chain;
-  }
 }
 
 /**

@@ -9,8 +9,9 @@ import {
   UnusedRest,
   type VerifiedDraft,
 } from "#speculative";
-import type { DraftPolicy, NetworkShape, WholeOffer } from "./draft-policy.ts";
+import type { DraftPolicy, WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
+import type { NetworkShape } from "./kind-costs.ts";
 import type { ItemResult } from "./model-runner.ts";
 import type { DraftContext, SequenceDrafter } from "./sequence-drafter.ts";
 import type { SequenceTask } from "./sequence-task.ts";

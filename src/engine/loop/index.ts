@@ -19,6 +19,7 @@
  *                       lookup-drafts.ts, model-drafts.ts, mixed-drafts.ts, grammar-drafts.ts;
  *                       request-drafts.ts: which a request has
  *   draft-policy.ts     how much of the drafts a step verifies, by measured times
+ *   kind-costs.ts       how long steps take, by what a network drafts behind them
  *   measured-costs.ts   how long steps take, measured before any request
  *   draft-seeds.ts      what the drafter beside the model continues
  *   late-drafts.ts      drafts that the device verifies before the host knows their tokens

@@ -14,9 +14,10 @@ import {
   lowerQuartile,
   type TokenTree,
 } from "#speculative";
-import type { CostsAhead, MeasuredStep, NetworkShape } from "./draft-policy.ts";
+import type { MeasuredStep } from "./draft-policy.ts";
 import type { StepPolicy } from "./drafting.ts";
 import type { Engine } from "./engine.ts";
+import type { CostsAhead, NetworkShape } from "./kind-costs.ts";
 import type { SequenceDrafter } from "./sequence-drafter.ts";
 
 /**
