@@ -18,7 +18,7 @@ const BUDGET = { nodesPerStep: 64, stepsMax: 8 };
 const CALIBRATION = { fading: 0.97, weight: 8 };
 /**
  * Time that tries may take which do not seem to pay: at first that of so many plain steps, fewer
- * where only acceptance is to be learned, then a share of all time. Of the share no more is saved up
+ * where only acceptance is to be learned, then a share of all time. Of it no more is saved up
  * than so many plain steps take, or the try that is waited for: a change of load would have all of
  * it spent at once.
  */
