@@ -97,6 +97,7 @@ const paths: readonly string[] = [
   ],
   ...["/v1/models/../x", "/v1/models/%2f%2f", "/v1/models/__proto__", "/v1/models/", "/health?a"],
   ...["/kv_cache_events/stream?after=x", "/kv_cache_events/stream?after=-2", "/metrics?%00"],
+  ...["/kv_cache_events/stream?runs=%00", "/kv_cache_events/stream?runs=packed&runs=x"],
   ...["/kv_cache_events/stream?after=99999999999999999", "/server_info?__proto__[x]=1", "/?a=%zz"],
   ...["http://other.example/health", "/v1/completions?stream=true", "/%F0%9F%98%80", "/\u00ff"],
   ...[`/${"a".repeat(15_000)}`, `/v1/models/${"a".repeat(5_000)}`, `/${"a/".repeat(4_000)}`],

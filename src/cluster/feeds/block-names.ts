@@ -17,6 +17,13 @@ export function blockNames(hashes: readonly bigint[], group = 0): BlockNames {
   return names;
 }
 
+/** Names for hashes that are pairs of numbers already. */
+export function groupedNames(hashes: Uint32Array, group: number): BlockNames {
+  if (group === 0) return hashes;
+  const [low, high] = [Math.imul(group, GROUP_LOW), Math.imul(group, GROUP_HIGH)];
+  return hashes.map((half, place) => half ^ (place % 2 === 0 ? low : high));
+}
+
 /** Writes one name at a place. */
 export function setName(names: BlockNames, place: number, hash: bigint, group = 0): void {
   // A typed array takes the low 32 bits of what it is given.

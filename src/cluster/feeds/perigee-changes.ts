@@ -1,8 +1,8 @@
 /** The events of our own servers as changes. */
 import { EngineError } from "#base";
 import type { KvChange, KvLevel } from "#cluster/protocol";
-import type { KvEvent, NumberedKvEvent, SnapshotBlock, StoredBlock } from "#kvcache";
-import { blockNames } from "./block-names.ts";
+import type { KvEvent, KvRun, NumberedKvEvent, SnapshotBlock, StoredBlock } from "#kvcache";
+import { blockNames, groupedNames } from "./block-names.ts";
 import type { WorkerScope } from "./worker-scope.ts";
 
 /** A block, and what is before it. */
@@ -31,6 +31,27 @@ export function changesOfEvent(scope: WorkerScope, numbered: NumberedKvEvent): K
       return [{ type: "moved", names: blockNames([event.hash], group), from, to }];
     }
   }
+}
+
+/** The same for a packed run; one of blocks that are not full is left out. */
+export function changesOfRun(scope: WorkerScope, run: KvRun): KvChange[] {
+  const { group, level, loraId, cacheSalt, parent, hashes, tokens } = run;
+  const count = (tokens.length * 2) / hashes.length;
+  checkCount(scope, count);
+  if (count < scope.blockTokens) return [];
+  return [
+    {
+      type: "stored",
+      scope: {
+        ...{ model: scope.model, blockTokens: scope.blockTokens, group, salt: cacheSalt },
+        lora: loraId === null ? null : String(loraId),
+      },
+      level,
+      parent: parent === null ? null : groupedNames(parent, group),
+      names: groupedNames(hashes, group),
+      tokens,
+    },
+  ];
 }
 
 /** The changes that lead from an empty cache to a part of a snapshot. */
@@ -70,17 +91,21 @@ function storedChanges(scope: WorkerScope, blocks: readonly PlacedBlock[]): KvCh
   return changes;
 }
 
-function isFullText({ blockTokens }: WorkerScope, block: StoredBlock): boolean {
+function isFullText(scope: WorkerScope, block: StoredBlock): boolean {
   const { tokenIds, multimodalKeys, extraIds } = block;
-  if (tokenIds.length > blockTokens) {
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      `Cannot read KV events: blocks must have ${blockTokens} tokens, as the worker says, ` +
-        `current value is ${tokenIds.length}`,
-      { param: "tokens" },
-    );
-  }
-  return tokenIds.length === blockTokens && multimodalKeys.length === 0 && extraIds === undefined;
+  const { length } = tokenIds;
+  checkCount(scope, length);
+  return length === scope.blockTokens && multimodalKeys.length === 0 && extraIds === undefined;
+}
+
+function checkCount({ blockTokens }: WorkerScope, count: number): void {
+  if (count <= blockTokens) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot read KV events: blocks must have ${blockTokens} tokens, as the worker says, ` +
+      `current value is ${count}`,
+    { param: "tokens" },
+  );
 }
 
 function continues(last: PlacedBlock, { block, parent, group }: PlacedBlock): boolean {

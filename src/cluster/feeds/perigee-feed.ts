@@ -2,11 +2,11 @@
 import { EngineError } from "#base";
 import { failureText } from "#cluster/http";
 import type { KvChange, KvFeed, KvFeedSink, WorkerInfo } from "#cluster/protocol";
-import { parseKvEvent } from "#kvcache";
+import { parseKvEvent, parseKvRun } from "#kvcache";
 import { BackOff, pause } from "./back-off.ts";
 import { type FeedOptions, type FeedSettings, feedSettings } from "./feed-options.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
-import { changesOfEvent } from "./perigee-changes.ts";
+import { changesOfEvent, changesOfRun } from "./perigee-changes.ts";
 import { type SnapshotEnd, SnapshotParts } from "./snapshot-parts.ts";
 import type { SseMessage } from "./sse-messages.ts";
 import { type WorkerScope, workerScope } from "./worker-scope.ts";
@@ -127,11 +127,13 @@ export class PerigeeFeed implements KvFeed {
       throw new EngineError("NETWORK", "an event came before a snapshot ended");
     }
     const { nextId } = this.#place;
-    const event = parseKvEvent(data);
+    const packed = parseKvRun(data);
+    const event = packed ?? parseKvEvent(data);
     if (event !== null && event.id !== nextId) {
       throw new EngineError("NETWORK", `event ${nextId} was to come, current value is ${event.id}`);
     }
     this.#place = { nextId: nextId + 1, resumeId: id };
-    return event === null ? [] : changesOfEvent(this.#scope, event);
+    if (packed !== null) return changesOfRun(this.#scope, packed.run);
+    return event === null || !("event" in event) ? [] : changesOfEvent(this.#scope, event);
   }
 }

@@ -14,6 +14,9 @@ export interface WorkerStreamRequest {
   readonly signal: AbortSignal;
 }
 
+/** Workers older than packed runs pass over that word, and send lists of ids. */
+const EVENTS_PATH = "/kv_cache_events/stream?tokens=plain&runs=packed";
+
 /**
  * The messages of one connection, as many at a time as arrive together. Throws NETWORK where the
  * worker refuses, is silent, or sends too much; other errors where it cannot be reached.
@@ -28,7 +31,7 @@ export async function* workerStream(
   if (afterId !== null) headers["last-event-id"] = afterId;
   const silence = new Deadline(silenceMs, signal);
   try {
-    const answer = await http.ask(`${url}/kv_cache_events/stream?tokens=plain`, {
+    const answer = await http.ask(`${url}${EVENTS_PATH}`, {
       headers,
       signal: silence.signal,
     });

@@ -5,6 +5,7 @@
  *   store-observer.ts   makes events from changes, and names contents
  *   kv-event-log.ts     the newest events, for readers; kv-mirror.ts: a reader's copy of contents
  *   kv-event-json.ts, kv-event-json-reader.ts   events in TensorRT-LLM's JSON
+ *   kv-run.ts           runs of stored blocks, packed, for routers
  *   vllm-event-encoder.ts   events in vLLM's form
  *
  * @module
@@ -34,6 +35,7 @@ export {
 } from "./kv-event-log.ts";
 export { KvEventQueue } from "./kv-event-queue.ts";
 export { KvMirror } from "./kv-mirror.ts";
+export { type KvRun, kvRunJson, type NumberedKvRun, parseKvRun } from "./kv-run.ts";
 export { createObserver, type ObservedContents, StoreObserver } from "./store-observer.ts";
 export {
   type VllmAllBlocksCleared,

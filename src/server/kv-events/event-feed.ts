@@ -5,6 +5,7 @@ import {
   type KvEventReader,
   type KvSnapshot,
   kvEventJson,
+  kvRunJson,
   kvSnapshotJson,
   type TokenForm,
 } from "#kvcache";
@@ -14,6 +15,15 @@ import { eventName, type ResumePoint } from "./resume-point.ts";
 /** Maximum events of one write, and blocks of one `snapshot` event. */
 const ITEMS_PER_WRITE = 256;
 const BLOCKS_PER_PART = 1024;
+
+/** How a client wants its events. */
+export interface EventForm {
+  /** By group of layers. */
+  readonly windowSizes: readonly number[];
+  readonly tokens: TokenForm;
+  /** Runs of stored blocks are written as `kvRunJson` does. */
+  readonly isPacked: boolean;
+}
 
 /**
  * One client's stream of events. Events are messages without a name, in TensorRT-LLM's JSON; before
@@ -25,17 +35,15 @@ export class EventFeed {
   readonly #stream: EventStream;
   readonly #windowSizes: readonly number[];
   readonly #tokens: TokenForm;
+  readonly #isPacked: boolean;
   #reader: KvEventReader | null = null;
 
-  constructor(
-    source: KvEventSource,
-    stream: EventStream,
-    form: { readonly windowSizes: readonly number[]; readonly tokens: TokenForm },
-  ) {
+  constructor(source: KvEventSource, stream: EventStream, form: EventForm) {
     this.#source = source;
     this.#stream = stream;
     this.#windowSizes = form.windowSizes;
     this.#tokens = form.tokens;
+    this.#isPacked = form.isPacked;
   }
 
   /** Sends until the client or the model is gone. Starts after `from` if those events remain. */
@@ -74,7 +82,8 @@ export class EventFeed {
           await this.#stream.send(text);
           return this.#startAnew();
         }
-        const data = kvEventJson(item, this.#windowSizes, this.#tokens);
+        const run = this.#isPacked ? kvRunJson(item) : null;
+        const data = run ?? kvEventJson(item, this.#windowSizes, this.#tokens);
         text += message({ id: this.#name(item.id), data });
       }
       await this.#stream.send(text);

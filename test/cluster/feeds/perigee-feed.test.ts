@@ -1,3 +1,5 @@
+import { createServer, get } from "node:http";
+import type { AddressInfo } from "node:net";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import type { NumberedKvEvent } from "#kvcache";
@@ -86,6 +88,26 @@ test.each(eachNth(2, [1, 2]))(
     expect(mirror.orphans).toBe(0);
   },
 );
+
+test("[CL192] a worker that is older sends events in full, which are followed as well", async () => {
+  const toy = await serveToy();
+  const older = createServer((request, response) => {
+    const asked = (request.url ?? "").replace("&runs=packed", "");
+    const stream = get(toy.server.url + asked, (answer) => {
+      response.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(response);
+    });
+    stream.on("error", () => response.destroy());
+    response.once("close", () => stream.destroy());
+  });
+  await new Promise<void>((resolve) => older.listen(0, "127.0.0.1", resolve));
+  closing.push({ close: async () => void older.close().closeAllConnections() });
+  const { port } = older.address() as AddressInfo;
+  const { mirror } = follow(`http://127.0.0.1:${port}`);
+  await expect.poll(() => mirror.resets.length).toBe(1);
+  toy.model.cache.emit(stored(null, 1n, 2n));
+  await expect.poll(() => mirror.size).toBe(2);
+});
 
 test("[CL20] moves between three levels, tails and clearings are followed", async () => {
   const toy = await serveToy();

@@ -6,6 +6,7 @@ import {
   type NumberedKvEvent,
   parseKvEvent,
   parseKvEvents,
+  parseKvRun,
   parseKvSnapshot,
   type SnapshotBlock,
 } from "#kvcache";
@@ -157,6 +158,21 @@ test("tokens=plain gives ids as a list, of which a reader makes the same event",
   expect(parseKvEvent(message?.data ?? "")).toEqual({ id: 1, event });
   expect(await nextEvent(objects)).toEqual({ id: 1, event });
   expect((await toy.get("/kv_cache_events/stream?tokens=odd")).status).toBe(400);
+});
+
+test("[CL192] runs=packed packs runs of alike blocks, and no other events", async () => {
+  const toy = await serveToy();
+  const alike = stored(null, 1n, 2n);
+  toy.model.cache.emit(alike);
+  toy.model.cache.emit(removed(1n));
+  const packed = await follow(toy, "?after=0&tokens=plain&runs=packed");
+  const first = (await packed.next())?.data ?? "";
+  expect(parseKvRun(first)?.id).toBe(1);
+  expect([...(parseKvRun(first)?.run.hashes ?? [])]).toEqual([1, 0, 2, 0]);
+  expect(await nextEvent(packed)).toEqual({ id: 2, event: removed(1n) });
+  const odd = await toy.get("/kv_cache_events/stream?runs=odd");
+  expect(odd.status).toBe(400);
+  expect(await odd.text()).toContain("runs must be packed, current value is odd");
 });
 
 test("after=-1 replays from the first event", async () => {
