@@ -1,3 +1,6 @@
+/** Made once: those that `abort` makes take a stack trace each. */
+const OVER = new DOMException("This operation was aborted", "AbortError");
+
 /**
  * A signal that is aborted when another one is, or when time runs out. Call `end` when the work is
  * over. `AbortSignal.any` is not used: Node 20 may collect such a signal while it is awaited.
@@ -13,7 +16,7 @@ export class Deadline {
     this.#outer = outer;
     this.#timeout = setTimeout(() => {
       this.#isLate = true;
-      this.#stop.abort();
+      this.#stop.abort(OVER);
     }, ms);
     this.#timeout.unref();
     outer?.addEventListener("abort", this.#stopNow, { once: true });
@@ -38,8 +41,8 @@ export class Deadline {
   end(): void {
     clearTimeout(this.#timeout);
     this.#outer?.removeEventListener("abort", this.#stopNow);
-    this.#stop.abort();
+    this.#stop.abort(OVER);
   }
 
-  readonly #stopNow = (): void => this.#stop.abort();
+  readonly #stopNow = (): void => this.#stop.abort(OVER);
 }

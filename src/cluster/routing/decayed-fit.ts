@@ -9,7 +9,10 @@ export class DecayedFit {
   /** [k, k] sums of x[i] * x[j], and [k] of x[i] * y, each sample divided by its size. */
   readonly #products: number[][];
   readonly #targets: number[];
-  #coefficients: readonly number[];
+  /** What is solved: [k, k + 1], kept between samples: one comes with each stretch of tokens. */
+  readonly #rows: number[][];
+  readonly #free: number[] = [];
+  readonly #coefficients: number[];
   #samples = 0;
 
   /** `prior`: all above 0. `samples`: about how many count. */
@@ -18,7 +21,8 @@ export class DecayedFit {
     this.#keep = 1 - 1 / samples;
     this.#products = prior.map(() => prior.map(() => 0));
     this.#targets = prior.map(() => 0);
-    this.#coefficients = prior;
+    this.#rows = prior.map(() => [...prior.map(() => 0), 0]);
+    this.#coefficients = [...prior];
   }
 
   get coefficients(): readonly number[] {
@@ -30,7 +34,9 @@ export class DecayedFit {
   }
 
   predict(x: readonly number[]): number {
-    return x.reduce((sum, value, at) => sum + value * (this.#coefficients[at] ?? 0), 0);
+    let sum = 0;
+    for (let at = 0; at < x.length; at++) sum += (x[at] ?? 0) * (this.#coefficients[at] ?? 0);
+    return sum;
   }
 
   /** A sample of what is above 0. */
@@ -41,42 +47,55 @@ export class DecayedFit {
     // count less: something else may have delayed them.
     const by = Math.max(y, expected);
     const weight = 1 / (by * by);
-    for (const [row, value] of x.entries()) {
+    for (let row = 0; row < x.length; row++) {
       const products = this.#products[row];
+      const value = x[row] ?? 0;
       if (products === undefined) continue;
-      for (const [column, other] of x.entries()) {
-        products[column] = (products[column] ?? 0) * this.#keep + value * other * weight;
+      for (let column = 0; column < x.length; column++) {
+        const kept = (products[column] ?? 0) * this.#keep;
+        products[column] = kept + value * (x[column] ?? 0) * weight;
       }
       this.#targets[row] = (this.#targets[row] ?? 0) * this.#keep + value * y * weight;
     }
-    this.#coefficients = this.#solve();
+    this.#solve();
   }
 
   /** Coefficients that come out negative are held at 0, and the others fitted again. */
-  #solve(): number[] {
-    const free = new Set(this.#prior.keys());
+  #solve(): void {
+    const free = this.#free;
+    free.length = 0;
+    for (let at = 0; at < this.#prior.length; at++) free.push(at);
     for (;;) {
-      const solution = this.#solveFor([...free]);
-      const negative = [...free].filter((at) => (solution[at] ?? 0) < 0);
-      if (negative.length === 0) return solution;
-      for (const at of negative) free.delete(at);
+      this.#fill(free);
+      eliminate(this.#rows, free.length);
+      let kept = 0;
+      for (let at = 0; at < free.length; at++) {
+        const index = free[at] ?? 0;
+        if (!(solutionOf(this.#rows, at, free.length) < 0)) free[kept++] = index;
+      }
+      if (kept === free.length) break;
+      free.length = kept;
+    }
+    this.#coefficients.fill(0);
+    for (let at = 0; at < free.length; at++) {
+      this.#coefficients[free[at] ?? 0] = solutionOf(this.#rows, at, free.length);
     }
   }
 
   /** The belief is a sample per coefficient, whose `x[i]` alone explains it. */
-  #solveFor(free: readonly number[]): number[] {
-    const rows = free.map((row) => {
+  #fill(free: readonly number[]): void {
+    for (let at = 0; at < free.length; at++) {
+      const to = this.#rows[at];
+      const row = free[at] ?? 0;
+      const products = this.#products[row];
+      if (to === undefined || products === undefined) continue;
       const prior = this.#prior[row] ?? 1;
       const belief = BELIEF / (prior * prior);
-      const values = free.map(
-        (column) => (this.#products[row]?.[column] ?? 0) + (row === column ? belief : 0),
-      );
-      return [...values, (this.#targets[row] ?? 0) + belief * prior];
-    });
-    const solved = eliminate(rows);
-    const solution = this.#prior.map(() => 0);
-    for (const [at, index] of free.entries()) solution[index] = solved[at] ?? 0;
-    return solution;
+      for (let other = 0; other < free.length; other++) {
+        to[other] = (products[free[other] ?? 0] ?? 0) + (other === at ? belief : 0);
+      }
+      to[free.length] = (this.#targets[row] ?? 0) + belief * prior;
+    }
   }
 }
 
@@ -85,9 +104,8 @@ const SETTLED_SAMPLES = 8;
 /** Of a whole sample: hardly more than what settles the coefficients that no sample has. */
 const BELIEF = 0.02;
 
-/** Gauss: `rows` are [k, k + 1] of a symmetric positive system. */
-function eliminate(rows: number[][]): number[] {
-  const size = rows.length;
+/** Gauss: the first `size` of `rows` are [size, size + 1] of a symmetric positive system. */
+function eliminate(rows: readonly number[][], size: number): void {
   for (let pivot = 0; pivot < size; pivot++) {
     const from = rows[pivot];
     const by = from?.[pivot] ?? 0;
@@ -101,8 +119,11 @@ function eliminate(rows: number[][]): number[] {
       }
     }
   }
-  return rows.map((row, at) => {
-    const by = row[at] ?? 0;
-    return by > 0 ? (row[size] ?? 0) / by : 0;
-  });
+}
+
+/** Of an eliminated system. */
+function solutionOf(rows: readonly number[][], at: number, size: number): number {
+  const row = rows[at];
+  const by = row?.[at] ?? 0;
+  return by > 0 ? (row?.[size] ?? 0) / by : 0;
 }
