@@ -183,7 +183,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted tokens of a sequence in one step, in one continuation; null: 31 of " +
-          "lookup, 2 of redrafter, 3 of medusa, 4 of draft-model and eagle3.",
+          "lookup, 3 of medusa, 4 of redrafter, draft-model and eagle3.",
       ),
     width: z
       .int()
@@ -193,7 +193,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
-          "tokens at most; null: 2 of redrafter and medusa, else 1.",
+          "tokens at most; null: 2 of medusa, else 1.",
       ),
     earlierBytes: z
       .int()

@@ -5,7 +5,7 @@ import type { DraftLimits } from "./speculation-info.ts";
 /** What is drafted where the options do not say. */
 const LOOKUP = { lengthMax: 31, width: 1 };
 /** The fastest of the shapes tried with the bundled model's drafters on a CPU. */
-const REDRAFTER = { lengthMax: 2, width: 2 };
+const REDRAFTER = { lengthMax: 4, width: 1 };
 const MEDUSA = { lengthMax: 3, width: 2 };
 /** Of drafters with keys and values of their own: one continuation, which costs least. */
 const CHAIN = { lengthMax: 4, width: 1 };
