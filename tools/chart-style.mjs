@@ -5,9 +5,11 @@ export const WIDTH = 760;
 const LIGHT = `text{font:13px system-ui,sans-serif;fill:#1f2328}
 .quiet{fill:#59636e;font-size:12px}.value{fill:#fff;font-size:12px}.outside{font-size:11px}
 .ours{fill:#0969da}.peer{fill:#9a6700}.third{fill:#1a7f37}.fourth{fill:#8250df}
+.fifth{fill:#bf3989}
 .limit{stroke:#59636e}`;
 const DARK = `text{fill:#f0f6fc}.quiet{fill:#9198a1}.value{fill:#0d1117}
 .ours{fill:#4493f8}.peer{fill:#d29922}.third{fill:#3fb950}.fourth{fill:#ab7df8}
+.fifth{fill:#f778ba}
 .limit{stroke:#9198a1}`;
 const STYLE = `${LIGHT}\n@media (prefers-color-scheme:dark){${DARK}}`;
 

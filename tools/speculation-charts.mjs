@@ -9,7 +9,10 @@ const ROW_GAP = 12;
 const TOP = 66;
 /** Width of the longest bar. */
 const FULL = 520;
-const KINDS = ["ours", "peer", "third", "fourth"];
+const KINDS = ["ours", "peer", "third", "fourth", "fifth"];
+/** Where the names of the series begin, and how much of the width they have. */
+const NAMES = 330;
+const NAMES_WIDTH = 425;
 
 /**
  * Rows of bars, one for each series that has a value there.
@@ -37,7 +40,8 @@ function grouped(text, { rows, series, unit }) {
     y += ROW_GAP;
   }
   const one = LABELS + Math.round(FULL / most);
-  const names = series.map((name, place) => legend(KINDS[place], name, LABELS + 180 + 105 * place));
+  const apart = Math.min(105, Math.floor(NAMES_WIDTH / series.length));
+  const names = series.map((name, place) => legend(KINDS[place], name, NAMES + apart * place));
   return svg({ ...text, height: y }, [...names, limitLine(one, y - 8, "1"), ...parts]);
 }
 
