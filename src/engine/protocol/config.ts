@@ -229,7 +229,9 @@ export const SpeculativeOptions = z
   })
   .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {
     path: ["model"],
-    error: "must be left out with kind off and lookup, which have no drafter",
+    error:
+      "must be left out with kind off and lookup, which have no drafter: name what drafts, too " +
+      "(redrafter, medusa, eagle3, draft-model)",
   })
   .refine(({ kind, model }) => model === null || kind !== "auto", {
     path: ["model"],
