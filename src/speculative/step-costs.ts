@@ -22,9 +22,10 @@ const ROW_SHARE = 0.25;
 /**
  * Where costs were measured ahead: steps of a size that are measured before they count for more,
  * and the least that they are of what was expected then. A plain step takes a few times as long
- * while code is new or a processor sleeps, so that drafts seem to cost little.
+ * while code is new or a processor sleeps, so that drafts seem to cost little. Numbers of sequences
+ * that differ by a larger factor are not alike: a matrix unit takes 16 rows in the time of one.
  */
-const SINCE_AHEAD = { stepsMin: 3, least: 0.8 };
+const SINCE_AHEAD = { stepsMin: 3, least: 0.8, alike: 1.5 };
 /** Rows up to here are told apart; above, sizes that differ by less than a quarter are alike. */
 const EXACT_MAX = 4;
 
@@ -103,9 +104,9 @@ export class StepCosts {
     this.#ahead = ahead;
   }
 
-  /** Whether steps with drafts were measured before any request. */
-  get isKnown(): boolean {
-    return this.#ahead.some(({ points }) => points.length > 1);
+  /** Whether steps of about so many sequences with drafts were measured before any request. */
+  knows(sequences: number): boolean {
+    return (this.#nearest(sequences)?.points.length ?? 0) > 1;
   }
 
   /** Records a step: from the end of the one before to its own end. */
@@ -150,7 +151,8 @@ export class StepCosts {
     const cells = this.#cells.get(row);
     const plain = cells?.get(0);
     if (cells === undefined || plain === undefined) return null;
-    const drafted = this.isKnown ? this.#expected(sequences, cells) : this.#measured(cells, 1);
+    const isKnown = this.knows(sequences);
+    const drafted = isKnown ? this.#expected(sequences, cells) : this.#measured(cells, 1);
     drafted.sort((a, b) => a.nodes - b.nodes);
     const line = new CostLine(sequences, plain.ms, drafted);
     this.#lines.set(row, line);
@@ -186,11 +188,12 @@ export class StepCosts {
     return found;
   }
 
-  /** Of about as many sequences; null: nothing was measured ahead. */
+  /** Of about as many sequences; null: no such steps were measured ahead. */
   #nearest(sequences: number): CostRow | null {
     const distance = (row: CostRow): number => Math.abs(Math.log(row.sequences / sequences));
     let nearest: CostRow | null = null;
     for (const row of this.#ahead) {
+      if (distance(row) > Math.log(SINCE_AHEAD.alike)) continue;
       if (nearest === null || distance(row) < distance(nearest)) nearest = row;
     }
     return nearest;

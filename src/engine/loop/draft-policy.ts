@@ -134,7 +134,7 @@ export class DraftPolicy {
     const line = costs.of(network, sequences).of(sequences);
     const plainMs = line?.ms(0) ?? ms;
     this.#savedMs = TRIES.savedSteps * plainMs;
-    const firstSteps = costs.others.isKnown ? TRIES.knownSteps : TRIES.firstSteps;
+    const firstSteps = costs.others.knows(sequences) ? TRIES.knownSteps : TRIES.firstSteps;
     this.#allowanceMs ??= Math.min(TRIES.firstMsMax, firstSteps * plainMs);
     // What it usually takes: a step that something else disturbs says nothing of drafts. Steps
     // that draft and verify nothing are not known: a network takes less than twice a plain step.
@@ -287,7 +287,7 @@ export class DraftPolicy {
    * unknown.
    */
   #triesLookup(step: PlannedStep): boolean {
-    return step.network === null && !this.#costsOf(step).others.isKnown;
+    return step.network === null && !this.#costsOf(step).others.knows(step.sequences);
   }
 
   /** Whether a network's chains would pay if all of them were right, as far as that is known. */
@@ -295,7 +295,7 @@ export class DraftPolicy {
     const { sequences, network } = step;
     const costs = this.#costsOf(step).of(network, sequences);
     const line = costs.of(sequences);
-    if (line === null || !costs.isKnown) return true;
+    if (line === null || !costs.knows(sequences)) return true;
     let most = 0;
     for (const { firstBranch } of offers) most += firstBranch;
     most = Math.min(most, this.#sampledRowsMax - sequences);
