@@ -213,7 +213,6 @@ export class DraftPolicy {
       { ...step, network: "chain" },
     );
     if (chain === null) return none;
-    const isOpen = this.#couldPay(offers, { ...step, network: "chain" });
     const branches = offers.some(({ survivals, firstBranch }) => survivals.length > firstBranch);
     const whole = offers.map(({ survivals }) => survivals);
     const tree = branches ? this.#budget(whole, { ...step, network: "tree" }) : null;
@@ -225,7 +224,7 @@ export class DraftPolicy {
     const shape = this.#trying ?? (tree !== null && this.#tried === "chain" ? "tree" : "chain");
     const found = shape === "tree" ? (tree ?? chain) : chain;
     if (this.#trying === null) {
-      if (!isOpen || !this.#triesAgain(found)) return none;
+      if (!this.#couldPay(offers, step) || !this.#triesAgain(found)) return none;
       this.#trying = shape;
       this.#tried = shape;
     }
@@ -291,9 +290,9 @@ export class DraftPolicy {
   }
 
   /** Whether a network's chains would pay if all of them were right, as far as that is known. */
-  #couldPay(offers: readonly WholeOffer[], step: PlannedStep): boolean {
-    const { sequences, network } = step;
-    const costs = this.#costsOf(step).of(network, sequences);
+  #couldPay(offers: readonly WholeOffer[], step: Omit<PlannedStep, "network">): boolean {
+    const { sequences } = step;
+    const costs = this.#costsOf(step).chain;
     const line = costs.of(sequences);
     if (line === null || !costs.knows(sequences)) return true;
     let most = 0;

@@ -21,8 +21,8 @@ import type { CostsAhead, NetworkShape } from "./kind-costs.ts";
 import type { SequenceDrafter } from "./sequence-drafter.ts";
 
 /**
- * Numbers of sequences, in the order in which they are measured: where time runs out, steps of
- * other numbers are taken for those of the nearest.
+ * Numbers of sequences, in the order in which they are measured, until time runs out. Numbers in
+ * between are taken for the nearest.
  */
 const SEQUENCES = [1, 8, 32, 4, 64, 16, 2, 128] as const;
 /** Looked-up tokens of a step, by sequence: at first only some of them have a draft. */
