@@ -27,6 +27,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     servedName: null,
     // A worker's own flags set it.
     mock: null,
+    kvTransfer: null,
     // CUDA's environment variables set these.
     "cuda.home": null,
     "cuda.pythonRoots": null,

@@ -23,6 +23,7 @@ import {
   DiskBooks,
   type DiskJob,
   type FinishedDiskJob,
+  PeerBooks,
   type PoolStats,
   Swap,
 } from "#kvcache/levels";
@@ -45,6 +46,8 @@ export class KvCache {
   readonly hasWindow: boolean;
   /** Groups of layers: a table has a block in each for the same positions. */
   readonly groupCount: number;
+  /** Blocks that travel to other engines and come from them. */
+  readonly peers: PeerBooks;
   readonly #storesTails: boolean;
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
@@ -74,12 +77,12 @@ export class KvCache {
         forgotten: (disk, node) => this.#disk.forgotten(disk, node),
       },
     });
-    const how = { blockTokens, partialReuse, copyOnPartialReuse };
-    this.#reuse = new PrefixReuse(this.#books, how);
+    this.#reuse = new PrefixReuse(this.#books, { blockTokens, partialReuse, copyOnPartialReuse });
     this.#publisher = new Publisher(this.#books, blockTokens);
     this.#tables = new TableBlocks(this.#books, { blockTokens, windows: this.windows });
     this.#swap = new Swap(this.#books);
     this.#disk = new DiskBooks(this.#books);
+    this.peers = new PeerBooks(this.#books, { blockTokens, groups: this.groupCount });
   }
 
   /** Blocks on the device. */
@@ -238,9 +241,8 @@ export class KvCache {
   }
 
   /**
-   * Publishes the table's full blocks below position `filled`, so that other sequences find them.
-   * `tokens` are the sequence's, at least `filled` of them. `log` receives the entries that
-   * `forgetPublished` needs to undo this.
+   * Publishes the table's full blocks below position `filled` of the sequence's `tokens`, so that
+   * others find them. `log` receives the entries that `forgetPublished` needs to undo this.
    */
   publish(
     table: BlockTable,
@@ -255,9 +257,8 @@ export class KvCache {
   }
 
   /**
-   * Forgets the contents that `publish` wrote to a log, and their descendants, in all levels: the
-   * step that was to compute them failed. Contents already forgotten are passed over; tables stay
-   * as they are.
+   * Forgets what `publish` wrote to a log, and all behind it, in all levels: the step that was to
+   * compute it failed. Contents already forgotten are passed over; tables stay as they are.
    */
   forgetPublished(log: IntList): void {
     this.#publisher.forget(log);
@@ -394,6 +395,6 @@ export class KvCache {
 
   /** Checks the bookkeeping against all tables there are. Costs a scan; for tests and bugs. */
   audit(tables: Iterable<BlockTable>): void {
-    this.#books.audit(allParts([...tables]), this.#disk.pinned());
+    this.#books.audit(allParts([...tables]), [...this.#disk.pinned(), ...this.peers.pinned()]);
   }
 }

@@ -22,7 +22,8 @@ export class SlowDisk {
   }
 
   takeMoves(): CacheMoves {
-    return { moves: this.#cache.takeMoves(), jobs: this.#cache.takeDiskJobs() };
+    const cache = this.#cache;
+    return { moves: cache.takeMoves(), jobs: cache.takeDiskJobs(), peerJobs: [] };
   }
 
   carryOut({ moves, jobs }: CacheMoves): void {

@@ -73,8 +73,9 @@ export const ROOMS = {
     loop: ["protocol"],
     forward: ["protocol", "loop"],
     mock: ["protocol", "loop"],
+    exchange: ["protocol", "tiers"],
     caller: ["protocol"],
-    thread: ["protocol", "tiers", "loop", "forward", "mock", "caller"],
+    thread: ["protocol", "tiers", "loop", "forward", "mock", "exchange", "caller"],
   },
   cluster: {
     protocol: [],
@@ -97,6 +98,7 @@ export const ROOMS = {
 export const ROOM_LAYERS = {
   "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
   "engine/mock": ["base", "kvcache", "sampling"],
+  "engine/exchange": ["base", "kvcache", "sampling"],
   "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],

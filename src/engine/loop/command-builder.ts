@@ -115,6 +115,7 @@ export class CommandBuilder {
     return {
       moves: moves.moves,
       jobs: moves.jobs,
+      peerJobs: moves.peerJobs,
       tokenMoves,
       tokens,
       sequences: row,

@@ -46,7 +46,7 @@ const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
 /** An embedding samples no token, but its sequence ends as if it had. */
 const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
 const NO_FAILURES: RowFailures = new Map();
-const NO_MOVES: CacheMoves = { moves: [], jobs: [] };
+const NO_MOVES: CacheMoves = { moves: [], jobs: [], peerJobs: [] };
 /** Of an item without drafted tokens: the node of its newest token. */
 const ROOT: readonly number[] = [0];
 

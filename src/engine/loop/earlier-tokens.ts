@@ -1,6 +1,6 @@
 /** What other engines generated of a request that goes on here. */
 import { type EngineRequest, endedBefore } from "#engine/protocol";
-import { endWithin, type StopRules } from "#scheduler";
+import { endWithin, type Sequence, type StopRules } from "#scheduler";
 
 const NO_TOKENS = new Int32Array(0);
 
@@ -34,4 +34,12 @@ export function checkOpen(request: EngineRequest, index: number, ends: Ends): vo
   if (tokens.length === 0) return;
   const end = endWithin(request.promptTokenIds, tokens, ends.stop, ends.contextTokensMax);
   if (end !== null) throw endedBefore(index, `token ${end} of ${tokens.length} does`);
+}
+
+/** Prompt tokens that were found in a cache: some may have been computed elsewhere for it. */
+export function foundTokens(
+  { cachedTokens }: Pick<Sequence, "cachedTokens">,
+  { computedElsewhere = 0 }: Pick<EngineRequest, "computedElsewhere">,
+): number {
+  return Math.max(0, cachedTokens - computedElsewhere);
 }

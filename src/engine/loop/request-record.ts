@@ -30,7 +30,7 @@ import {
 } from "#scheduler";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
-import { checkOpen, earlierTokens, liveIndices } from "./earlier-tokens.ts";
+import { checkOpen, earlierTokens, foundTokens, liveIndices } from "./earlier-tokens.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { likeliestOf } from "./prompt-rows.ts";
 import { type DraftSources, drafterMaker, keepOutput } from "./request-drafts.ts";
@@ -263,7 +263,7 @@ export class RequestRecord {
     const task = this.taskOf(sequence);
     const queuedMs = (sequence.firstScheduledMs ?? this.#arrivalMs) - this.#arrivalMs;
     return {
-      cachedTokens: sequence.cachedTokens,
+      cachedTokens: foundTokens(sequence, this.#request),
       queueSeconds: queuedMs / MS_PER_SECOND,
       promptLogprobs: task.promptLogprobs?.rows ?? null,
       promptLogits: task.promptLogits?.values ?? null,

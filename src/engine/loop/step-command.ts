@@ -5,6 +5,7 @@
  *   KV blocks        by id, in moves and block tables
  *   sampled tokens   of the newest step that sampled, by row, where the host has not read them
  *   disk jobs        by the block that each fills
+ *   peer jobs        by their transfer and piece
  *
  * What the parameters of a sequence look back at stays on the host, which sends its effect: entries
  * of penalties, masks of grammars. So nothing is registered for a sequence, and nothing is left

@@ -94,7 +94,7 @@ interface StepUnderWay {
   readonly plannedMs: number;
 }
 
-const NO_MOVES: CacheMoves = { moves: [], jobs: [] };
+const NO_MOVES: CacheMoves = { moves: [], jobs: [], peerJobs: [] };
 
 /**
  * Plans steps, submits them to the device, and waits for them. Where the device runs

@@ -70,7 +70,8 @@ export class MockMemory {
 
   /** The moves and jobs that the bookkeeping decided since the last call. */
   takeMoves(): CacheMoves {
-    return { moves: this.cache.takeMoves(), jobs: this.cache.takeDiskJobs() };
+    const { cache } = this;
+    return { moves: cache.takeMoves(), jobs: cache.takeDiskJobs(), peerJobs: [] };
   }
 
   /**

@@ -186,6 +186,8 @@ export interface ModelInfo {
    * and read each other's blocks. Null: an encoder, which has no blocks.
    */
   readonly fingerprint: string | null;
+  /** Where other engines of that fingerprint reach its blocks; null: nowhere. */
+  readonly kvAddress: { readonly host: string; readonly port: number } | null;
   /** How tokens are drafted unless a request says otherwise; null: they are not. */
   readonly speculative: SpeculationInfo | null;
   readonly hasTokenizer: boolean;

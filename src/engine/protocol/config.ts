@@ -238,6 +238,19 @@ export const SpeculativeOptions = z
     error: "must be left out with kind auto, which takes a drafter of the model's own folder",
   });
 
+/** Blocks that travel between engines of one model. */
+export const KvTransferOptions = z.strictObject({
+  host: z.string().min(1).default("127.0.0.1").describe("Address that other engines reach."),
+  port: z.int().min(0).max(65_535).default(0).describe("Its port; 0: a free one."),
+  secrets: z
+    .array(z.string().min(1))
+    .default([])
+    .describe(
+      "Secrets that other engines must know, the first one for connections to them; none: only " +
+        "engines of this machine are let in.",
+    ),
+});
+
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
 export const EngineOptions = z
   .strictObject({
@@ -298,6 +311,9 @@ export const EngineOptions = z
     speculative: SpeculativeOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
+    kvTransfer: KvTransferOptions.nullable()
+      .default(null)
+      .describe("Give keys and values to other engines, and take theirs; null: no."),
     promptLogprobsMax: z
       .int()
       .positive()

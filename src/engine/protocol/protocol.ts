@@ -25,6 +25,9 @@ const KEYS_PER_CLIENT = 2 ** 40;
 /** The client that loaded the model. Clients that came later have higher numbers. */
 export const FIRST_CLIENT = 0;
 
+/** No client's: requests that an engine computes for other engines. */
+export const PEER_CLIENT = 2 ** 13 - 1;
+
 /** A client's first key. */
 export function firstKeyOf(client: number): RequestKey {
   return client * KEYS_PER_CLIENT + 1;
@@ -64,6 +67,19 @@ export interface EngineRequest {
   readonly draftShape: WantedShape | null;
   /** Tokens that the output is likely to repeat; null: none are known. */
   readonly predictedTokenIds: Int32Array | null;
+  /** Who has, or computes, keys and values of the prompt. Absent: nobody is asked. */
+  readonly kvSource?: KvSource;
+  /** Prompt tokens that another engine computed for this request: they were found in no cache. */
+  readonly computedElsewhere?: number;
+}
+
+/** Another engine that gives blocks of a prompt. */
+export interface KvSource {
+  readonly peer: { readonly host: string; readonly port: number };
+  /** It computes what it does not have; off: only what it has stored is fetched. */
+  readonly compute: boolean;
+  /** What has not come by then is computed here. */
+  readonly deadlineMs: number;
 }
 
 /** How much may be drafted, and by what. */

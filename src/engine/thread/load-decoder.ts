@@ -1,6 +1,6 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 
-import { type Clock, TREE_NODES_MAX } from "#base";
+import { TREE_NODES_MAX } from "#base";
 import {
   DecoderExecutor,
   KvDrafter,
@@ -31,12 +31,12 @@ import {
   loadDecoderWeights,
   warmUp,
 } from "#models";
-import { BatchWriter, GrammarCompiler, Sampler } from "#sampling";
+import { BatchWriter, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
 import { EarlierOutputs } from "#speculative";
-import type { GrammarVocabulary } from "#tokenizer";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
+import { compilersOf } from "./compilers.ts";
 import { draftPolicyOf } from "./draft-policy-of.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { endTokens } from "./end-tokens.ts";
@@ -44,6 +44,7 @@ import { idleSettings } from "./idle-settings.ts";
 import { type LoadedDrafter, limitsOf, loadDrafter } from "./load-drafter.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./loading.ts";
 import { weightFormatFor } from "./memory-plan.ts";
+import { startExchange } from "./open-exchange.ts";
 import { fleetFingerprint, openMemory } from "./open-memory.ts";
 
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
@@ -144,15 +145,21 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   });
   const engine = new Engine({ ...engineParts, draftPolicy });
   const info = infoOf(loading, parts, { contextTokensMax, embedding: embedding.info });
-  return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
+  const { fingerprint } = parts;
+  const exchanging = { engine, memory, fingerprint, contextTokensMax, vocabularySize };
+  const exchange = loading.way && startExchange(loading.way, context, exchanging);
+  const loaded = { engine, generator: engine, device, info, memory };
+  return { ...loaded, kvEvents: memory.cache, exchange };
 }
 
 function infoOf(
-  { message: { options }, device }: Loading,
+  loading: Loading,
   { spec, weights, memory, step, fingerprint }: LoadedParts,
   { contextTokensMax, embedding }: Pick<EngineInfo, "contextTokensMax" | "embedding">,
 ): EngineInfo {
   const { blocks } = memory;
+  const { device } = loading;
+  const { options } = loading.message;
   return {
     architecture: spec.architecture,
     kind: "decoder",
@@ -170,6 +177,7 @@ function infoOf(
     blocks: blocks.blocks,
     bytesPerBlock: memory.bytesPerBlock,
     fingerprint,
+    kvAddress: loading.way?.port.address ?? null,
     speculative: speculationOf(options, spec, step.drafter),
   };
 }
@@ -177,28 +185,6 @@ function infoOf(
 /** Rows of logits that a step has room for; drafted tokens get those that no sequence needs. */
 function sampledRowsMax({ scheduler }: EngineOptions): number {
   return Math.max(scheduler.runningSequencesMax, PROMPT_LOGIT_ROWS);
-}
-
-export interface CompilerParts {
-  readonly options: EngineOptions;
-  readonly vocabularySize: number;
-  readonly eosTokenIds: readonly number[];
-  readonly clock: Clock;
-}
-
-/** Makes compilers of grammars, once a vocabulary is known. */
-export function compilersOf(
-  parts: CompilerParts,
-): (vocabulary: GrammarVocabulary) => GrammarCompiler {
-  const { options, vocabularySize, eosTokenIds, clock } = parts;
-  return ({ bytes, ends }) =>
-    new GrammarCompiler({
-      tokens: { bytes, ends: ends.slice(0, vocabularySize) },
-      options: options.grammar,
-      vocabularySize,
-      stopTokenIds: eosTokenIds,
-      clock,
-    });
 }
 
 /** Measured costs decide, unless stored blocks must be fetched at any cost. */

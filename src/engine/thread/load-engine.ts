@@ -45,8 +45,8 @@ export async function loadEngine(
       const loading = { message, context, phases, checkpoint, sources, device };
       const loaded =
         model.kind === "decoder"
-          ? await loadDecoder(loading, model)
-          : await loadEncoder(loading, model);
+          ? await withWay(loading, (way) => loadDecoder({ ...loading, way }, model))
+          : await loadEncoder({ ...loading, way: null }, model);
       // From here on a step that allocates memory is a bug; an encoder's steps were not measured.
       if (model.kind === "decoder") device.seal();
       return { ...loaded, phases: phases.all };
@@ -113,7 +113,8 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     blocks: 0,
     bytesPerBlock: 0,
     fingerprint: null,
+    kvAddress: null,
     speculative: null,
   } as const;
-  return { engine, generator: null, device, info, kvEvents: null, memory: null };
+  return { engine, generator: null, device, info, kvEvents: null, memory: null, exchange: null };
 }

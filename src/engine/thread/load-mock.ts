@@ -18,7 +18,7 @@ import { BatchWriter } from "#sampling";
 import { Scheduler } from "#scheduler";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { endTokens } from "./end-tokens.ts";
-import { compilersOf } from "./load-decoder.ts";
+import { compilersOf } from "./compilers.ts";
 import { LoadPhases } from "./load-phases.ts";
 import type { LoadContext, LoadedEngine } from "./loading.ts";
 
@@ -126,7 +126,8 @@ function createEngine(model: MockedModel, scope: MockScope): Omit<LoadedEngine, 
     ...{ memory, contextTokensMax, embedding: embedding.info },
     fingerprint: fingerprintOf(vocabulary),
   });
-  return { engine, generator: engine, device: NO_DEVICE, info, memory, kvEvents: memory.cache };
+  const { cache: kvEvents } = memory;
+  return { engine, generator: engine, device: NO_DEVICE, info, memory, kvEvents, exchange: null };
 }
 
 const NO_DEVICE = { dispose: () => {} };
@@ -205,6 +206,7 @@ function infoOf(
     bytesPerBlock: memory.bytesPerBlock,
     speculative: null,
     fingerprint,
+    kvAddress: null,
   };
 }
 

@@ -2,12 +2,14 @@
 import type { Clock, Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { Device } from "#devices";
+import type { KvExchange } from "#engine/exchange";
 import type { Engine, StepEngine } from "#engine/loop";
 import type { EngineInfo, LoadMessage, LoadPhase, LoadProgress } from "#engine/protocol";
 import type { CacheMemory } from "#engine/tiers";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
 import type { WeightSupply } from "#models";
 import type { CountedMemory } from "./cache-stats.ts";
+import type { ExchangeWay } from "./exchange-way.ts";
 import type { LoadPhases } from "./load-phases.ts";
 
 /** A loaded engine. Dispose of the engine first, then `memory`, then the device. */
@@ -21,6 +23,8 @@ export interface LoadedEngine {
   readonly kvEvents: KvEventOutlet | null;
   /** The cache's bytes in all levels; null for a model without a cache. */
   readonly memory: EngineMemory | null;
+  /** Gives blocks to other engines and takes theirs; null: they stay here. */
+  readonly exchange: KvExchange | null;
   /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
 }
@@ -60,6 +64,8 @@ export interface Loading {
   /** Its weights, or random weights for its configuration. */
   readonly sources: WeightSupply;
   readonly device: Device;
+  /** The way to other engines; null: there is none. */
+  readonly way: ExchangeWay | null;
 }
 
 /** Reports the bytes of weights that were read. */

@@ -42,6 +42,9 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
     hostBytesFree: hostMemory().availableBytes,
     warn: context.warn,
     onFinished: context.onWake,
+    peers: loading.way?.traffic ?? null,
+    peerBlocks:
+      2 * plan.layout.groups.length * Math.ceil(plan.contextTokensMax() / plan.block.blockTokens),
   });
 }
 

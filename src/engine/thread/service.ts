@@ -104,13 +104,16 @@ export class EngineService {
         this.#loaded?.generator?.useVocabulary(message.vocabulary);
         break;
       case "add":
-        this.#try(message.request.key, (loaded) => generatorOf(loaded).add(message.request));
+        this.#try(message.request.key, (loaded) => {
+          const generator = generatorOf(loaded);
+          (loaded.exchange ?? generator).add(message.request);
+        });
         break;
       case "embed":
         this.#try(message.request.key, ({ engine }) => engine.addEmbedding(message.request));
         break;
       case "abort":
-        this.#loaded?.engine.abort(message.key, message.index);
+        this.#abort(message.key, message.index);
         break;
       case "pause":
       case "resume":
@@ -131,10 +134,15 @@ export class EngineService {
 
   /** Aborts all requests of a client whose thread ended. */
   #abortAll(client: number): void {
-    const engine = this.#loaded?.engine;
-    for (const key of engine?.keys ?? []) if (clientOf(key) === client) engine?.abort(key);
+    const keys = [...(this.#loaded?.engine.keys ?? []), ...(this.#loaded?.exchange?.keys ?? [])];
+    for (const key of keys) if (clientOf(key) === client) this.#abort(key);
     this.#statsStale = true;
     this.#notify();
+  }
+
+  #abort(key: RequestKey, index?: number): void {
+    const waited = index === undefined && this.#loaded?.exchange?.abort(key) === true;
+    if (!waited) this.#loaded?.engine.abort(key, index);
   }
 
   /** Refuses a request that cannot be taken; all others continue. */
@@ -189,6 +197,7 @@ export class EngineService {
     this.#woken = false;
     this.#beat();
     const step = await engine.step();
+    this.#exchange(loaded, step);
     this.#postEvents(loaded);
     if (step !== null) {
       this.#statsStale = false;
@@ -208,6 +217,15 @@ export class EngineService {
     }
     this.#statsStale = false;
     await this.#sleep();
+  }
+
+  /** Blocks that travel: those that the step computed may go, and those that came may be used. */
+  #exchange({ exchange }: LoadedEngine, step: StepOutput | null): void {
+    if (exchange === null) return;
+    for (const refused of exchange.turn(step)) {
+      this.#clients.post({ type: "refused", ...refused });
+    }
+    if (exchange.hasJobs) this.#woken = true;
   }
 
   #postCacheStats({ memory }: LoadedEngine): void {
@@ -273,10 +291,11 @@ export class EngineService {
    * Closes each part even if another one fails: after a failure the bookkeeping may be
    * inconsistent.
    */
-  async #unload({ engine, memory, device }: LoadedEngine): Promise<void> {
+  async #unload({ engine, exchange, memory, device }: LoadedEngine): Promise<void> {
     const stop = new AbortController();
     const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
     const parts = [
+      () => exchange?.close(),
       () => engine.dispose(),
       () => memory?.close(stop.signal),
       // Last: files are written from its memory.

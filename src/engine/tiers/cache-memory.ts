@@ -7,6 +7,7 @@ import type { EngineOptions } from "#engine/protocol";
 import {
   type CacheMoves,
   type CacheWindow,
+  type EndedReceive,
   KvCache,
   LoadCost,
   type LoadCostOptions,
@@ -15,6 +16,7 @@ import {
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
+import type { PeerLink } from "./peer-link.ts";
 
 /** Options of all levels. */
 export interface CacheMemoryOptions {
@@ -38,8 +40,12 @@ export interface CacheMemoryOptions {
   /** Memory of this machine that is free, in bytes. */
   readonly hostBytesFree: number;
   readonly warn: (message: string) => void;
-  /** Called when a job between host memory and disk ended. */
+  /** Called when a job between host memory and disk, or another engine, ended. */
   readonly onFinished: () => void;
+  /** Carries blocks to other engines and from them. Default: null, they stay here. */
+  readonly peers?: PeerLink | null;
+  /** Host blocks that their transfers need at least. Default: few. */
+  readonly peerBlocks?: number;
 }
 
 /** Host memory that blocks pass through on their way to disk where no host level is requested. */
@@ -70,6 +76,7 @@ export class CacheMemory {
   readonly #device: Device;
   readonly #hosts: readonly HostBlocks[];
   readonly #mover: LevelMover;
+  #onReceived: (ended: EndedReceive) => void = () => {};
 
   private constructor(parts: {
     readonly cache: KvCache;
@@ -123,7 +130,11 @@ export class CacheMemory {
   ): Promise<CacheMemory> {
     const { device, settings, clock, timer, onFinished } = options;
     const bytesPerBlock = bytesOfBlock({ blocks, drafterBlocks });
-    const hostBlocks = hostBlocksFor(settings, bytesPerBlock, opened !== null);
+    const forPeers = Math.min(options.peerBlocks ?? STAGING_BLOCKS_MIN, options.memory.blocks);
+    const hostBlocks = Math.max(
+      hostBlocksFor(settings, bytesPerBlock, opened !== null),
+      options.peers == null ? 0 : forPeers,
+    );
     const hostOf = (pool: KvPool) =>
       hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks) : null;
     const host = hostOf(blocks);
@@ -142,7 +153,7 @@ export class CacheMemory {
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;
-    const ends = { store, clock, timer, onFinished };
+    const ends = { store, clock, timer, onFinished, peers: options.peers ?? null };
     const mover = new LevelMover({ device, cache: blocks, host, beside, ...ends });
     const measured = await mover.measure();
     if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
@@ -151,9 +162,16 @@ export class CacheMemory {
     return new CacheMemory({ cache, blocks, drafterBlocks, cost, device, hosts, mover });
   }
 
+  /** Calls back with each transfer from another engine whose last block has come, or failed. */
+  onReceived(received: (ended: EndedReceive) => void): void {
+    this.#onReceived = received;
+  }
+
   /** The moves and jobs that the bookkeeping decided since the last call, to be carried out. */
   takeMoves(): CacheMoves {
-    return { moves: this.cache.takeMoves(), jobs: this.cache.takeDiskJobs() };
+    const { cache } = this;
+    const peerJobs = cache.peers.takeJobs();
+    return { moves: cache.takeMoves(), jobs: cache.takeDiskJobs(), peerJobs };
   }
 
   /**
@@ -161,9 +179,9 @@ export class CacheMemory {
    * Returns whether there were any. Throws a move's error, now and at every later call: blocks
    * differ from the bookkeeping, so that no step may run. Disk jobs still finish.
    */
-  carryOut({ moves, jobs }: CacheMoves = this.takeMoves()): boolean {
-    this.#mover.carryOut(moves, jobs);
-    return moves.length + jobs.length > 0;
+  carryOut({ moves, jobs, peerJobs }: CacheMoves = this.takeMoves()): boolean {
+    this.#mover.carryOut(moves, jobs, peerJobs);
+    return moves.length + jobs.length + peerJobs.length > 0;
   }
 
   /**
@@ -171,6 +189,10 @@ export class CacheMemory {
    * loads that are complete.
    */
   takeFinishedLoads(): readonly number[] {
+    for (const finished of this.#mover.takeFinishedPeers()) {
+      const ended = this.cache.peers.finish(finished);
+      if (ended !== null) this.#onReceived(ended);
+    }
     const jobs = this.#mover.takeFinished();
     const loads = jobs.flatMap((job) => this.cache.finishDiskJob(job) ?? []);
     this.cache.writeHeads();

@@ -1,8 +1,9 @@
 /** Carries out the moves of blocks between device, host memory and disk. */
 import { assert, type Clock, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
-import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
+import type { BlockMove, DiskJob, FinishedDiskJob, FinishedPeerJob, PeerJob } from "#kvcache";
 import type { DiskStore, DiskStoreStats } from "./disk-store.ts";
+import type { PeerLink } from "./peer-link.ts";
 
 /** A part of each block: its bytes on the device and in host memory. */
 export interface BlockPart {
@@ -24,6 +25,8 @@ export interface LevelMoverOptions extends BlockPart {
   readonly beside?: BlockPart | null;
   /** Null: there is no disk level. The mover closes it in `drain`. */
   readonly store: DiskStore | null;
+  /** Carries blocks to other engines and from them. Default: null, they stay here. */
+  readonly peers?: PeerLink | null;
   readonly clock: Clock;
   readonly timer: Timer;
   /** Called whenever `takeFinished` has something new. */
@@ -67,6 +70,7 @@ export class LevelMover {
   #handedOver: Promise<void> = Promise.resolve();
   readonly #underWay = new Set<Promise<void>>();
   #finished: FinishedDiskJob[] = [];
+  #finishedPeers: FinishedPeerJob[] = [];
   /** The error after which nothing is moved. */
   #failure: { readonly error: unknown } | null = null;
   #draining = false;
@@ -115,10 +119,14 @@ export class LevelMover {
    * this call and all later ones move nothing more and throw the same, and their jobs are returned
    * as failed, except deletions, which are done.
    */
-  carryOut(moves: readonly BlockMove[], jobs: readonly DiskJob[]): void {
+  carryOut(
+    moves: readonly BlockMove[],
+    jobs: readonly DiskJob[],
+    peerJobs: readonly PeerJob[] = [],
+  ): void {
     if (this.#failure === null) this.#tryToMove(moves);
     // Even if a move failed: the caller waits for the end of each job.
-    if (jobs.length > 0) this.#submit(jobs);
+    if (jobs.length + peerJobs.length > 0) this.#submit(jobs, peerJobs);
     if (this.#failure !== null) throw this.#failure.error;
   }
 
@@ -126,6 +134,13 @@ export class LevelMover {
   takeFinished(): readonly FinishedDiskJob[] {
     const finished = this.#finished;
     this.#finished = [];
+    return finished;
+  }
+
+  /** The same of jobs with other engines. */
+  takeFinishedPeers(): readonly FinishedPeerJob[] {
+    const finished = this.#finishedPeers;
+    this.#finishedPeers = [];
     return finished;
   }
 
@@ -151,18 +166,18 @@ export class LevelMover {
     await this.#options.store?.close();
   }
 
-  #submit(jobs: readonly DiskJob[]): void {
-    const { store } = this.#options;
-    assert(store !== null && !this.#draining, "Cannot move blocks to a disk level that is off");
+  #submit(jobs: readonly DiskJob[], peerJobs: readonly PeerJob[]): void {
+    assert(!this.#draining, "Cannot start a job: the levels are being closed");
     // A device may lag: a block to write to disk may not be in host memory yet, and a block that a
     // read overwrites may not be on the device yet.
-    const needsHost = jobs.some(({ kind }) => kind !== "delete");
+    const needsHost = peerJobs.length > 0 || jobs.some(({ kind }) => kind !== "delete");
     // Marked now, before the next step is enqueued: that one need not be waited for.
     const mark = needsHost ? this.#mark() : null;
     // Jobs start in order, else a deletion could overtake the write of its block.
     this.#handedOver = this.#handedOver.then(async () => {
       const isReady = mark === null || (mark !== "failed" && (await this.#areDone(mark)));
-      for (const job of jobs) this.#start(job, this.#outcomeOf(job, { store, isReady }));
+      for (const job of jobs) this.#start(job, this.#outcomeOf(job, isReady));
+      for (const job of peerJobs) this.#startPeer(job, isReady);
     });
   }
 
@@ -249,11 +264,10 @@ export class LevelMover {
   }
 
   /** Carries a job out; not `isReady`: the device failed, and host memory may hold anything. */
-  async #outcomeOf(
-    job: DiskJob,
-    { store, isReady }: { readonly store: DiskStore; readonly isReady: boolean },
-  ): Promise<JobOutcome> {
+  async #outcomeOf(job: DiskJob, isReady: boolean): Promise<JobOutcome> {
     const { kind, file } = job;
+    const { store } = this.#options;
+    assert(store !== null, "Cannot move blocks to a disk level that is off");
     if (kind === "delete") return { ok: await store.remove(file.key) };
     if (!isReady) return failed(job);
     const parts = this.#bytesOf(job.host);
@@ -276,6 +290,21 @@ export class LevelMover {
       .then((outcome) => {
         this.#underWay.delete(running);
         this.#finished.push({ job, ...outcome });
+        this.#options.onFinished();
+      });
+    this.#underWay.add(running);
+  }
+
+  /** An error of the link is a failed transfer: it says why where it happened. */
+  #startPeer(job: PeerJob, isReady: boolean): void {
+    const { peers = null } = this.#options;
+    assert(peers !== null, "Cannot move blocks to other engines: there is no way to them");
+    const carried = isReady ? peers[job.kind](job, this.#bytesOf(job.host)) : null;
+    const running = (carried ?? Promise.resolve(false))
+      .catch(() => false)
+      .then((ok) => {
+        this.#underWay.delete(running);
+        this.#finishedPeers.push({ job, ok });
         this.#options.onFinished();
       });
     this.#underWay.add(running);

@@ -1,5 +1,6 @@
 import type { BlockMove } from "./block-move.ts";
 import type { DiskJob } from "./disk-job.ts";
+import type { PeerJob } from "./peer-job.ts";
 
 /**
  * What the cache decided up to one moment, as plain data. The moves are carried out first, in
@@ -8,4 +9,6 @@ import type { DiskJob } from "./disk-job.ts";
 export interface CacheMoves {
   readonly moves: readonly BlockMove[];
   readonly jobs: readonly DiskJob[];
+  /** Transfers to other engines and from them, started as `jobs` are. */
+  readonly peerJobs: readonly PeerJob[];
 }

@@ -9,12 +9,16 @@
  *   swap.ts           whole tables to host memory and back
  *   disk-books.ts     transfers to and from disk; disk-heads.ts: the prefixes that must
  *                     be written, too; disk-job.ts: one such transfer
+ *   peer-books.ts     blocks on their way to other engines (block-sends.ts) and from them
+ *                     (block-receives.ts); stored-chain.ts follows a prompt's stored blocks,
+ *                     peer-job.ts: one block's transfer
  *   load-cost.ts      whether stored blocks are worth fetching; speed-meter.ts measures
  *
  * @module
  */
 export type { BlockMove } from "./block-move.ts";
 export { BlockPool, type PoolStats } from "./block-pool.ts";
+export type { EndedReceive } from "./block-receives.ts";
 export { type BooksShape, CacheBooks } from "./cache-books.ts";
 export type { CacheMoves } from "./cache-moves.ts";
 export { DiskBooks } from "./disk-books.ts";
@@ -28,5 +32,7 @@ export {
   type PrefillShape,
   prefillWork,
 } from "./load-cost.ts";
+export { PeerBooks, type PeerStats } from "./peer-books.ts";
+export type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
 export { SpeedMeter } from "./speed-meter.ts";
 export { Swap } from "./swap.ts";

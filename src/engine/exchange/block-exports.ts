@@ -1,0 +1,144 @@
+import { EngineError, messageOf } from "#base";
+import { type EngineRequest, firstKeyOf, PEER_CLIENT, type RequestKey } from "#engine/protocol";
+import { type LookUp, scopeKey } from "#kvcache";
+import { SamplingParams } from "#sampling";
+import { type BlockAnswer, type BlockAsk, decodeAsk, encodeAnswer } from "./block-ask.ts";
+import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
+import type { PortOffer } from "./peer-port.ts";
+
+/** Blocks that another engine reads. */
+interface Export {
+  readonly transfer: number;
+  readonly offer: PortOffer;
+  /** Leading blocks of the prompt that are to be found. */
+  readonly wanted: number;
+  /** The request that computes them; null: they are stored. */
+  readonly computing: RequestKey | null;
+  /** Nothing more will be computed. */
+  computed: boolean;
+}
+
+/** Most transfers to other engines at a time. */
+const EXPORTS_MAX = 1024;
+
+/** Answers other engines that ask for blocks, and sends these as they are computed. */
+export class BlockExports {
+  readonly #parts: ExchangeParts;
+  readonly #nextTransfer: () => number;
+  readonly #exports = new Map<number, Export>();
+  readonly #byKey = new Map<RequestKey, Export>();
+  #nextKey = firstKeyOf(PEER_CLIENT);
+
+  constructor(parts: ExchangeParts, nextTransfer: () => number) {
+    this.#parts = parts;
+    this.#nextTransfer = nextTransfer;
+  }
+
+  /** Whether blocks are being sent, or computed for others. */
+  get active(): boolean {
+    return this.#exports.size > 0;
+  }
+
+  /** Answers a question. Never rejects: what is wrong is an answer, too. */
+  async answer(message: Uint8Array): Promise<Uint8Array> {
+    try {
+      return encodeAnswer(this.#begin(this.#checked(message)));
+    } catch (error) {
+      return encodeAnswer({ error: messageOf(error).slice(0, 2000) });
+    }
+  }
+
+  /** Sends what became known since the last call. Once per turn. */
+  advance(): void {
+    for (const one of [...this.#exports.values()]) {
+      const found = this.#parts.cache.peers.sends.advance(one.transfer, one.wanted);
+      if (found < one.wanted && one.computed) one.offer.fail("its blocks were evicted");
+    }
+  }
+
+  /** The request of that key, if it is one of these, has computed its prompt. */
+  computed(key: RequestKey): void {
+    const one = this.#byKey.get(key);
+    if (one !== undefined) one.computed = true;
+  }
+
+  /** The request of that key, if it is one of these, has failed. */
+  failed(key: RequestKey, why: string): void {
+    this.#byKey.get(key)?.offer.fail(why);
+  }
+
+  /** What a failed step should have computed is in no block: nothing more is sent. */
+  failAll(why: string): void {
+    for (const { offer } of this.#exports.values()) offer.fail(why);
+  }
+
+  #checked(message: Uint8Array): BlockAsk {
+    const { identity, contextTokensMax: tokensMax, vocabularySize } = this.#parts;
+    const ask = decodeAsk(message, { tokensMax, vocabularySize });
+    for (const name of ["fingerprint", "blockTokens", "bytesPerBlock"] as const) {
+      if (ask[name] === identity[name]) continue;
+      throw new EngineError(
+        "INVALID_ARGUMENT",
+        `Cannot give blocks to another engine: its ${name} must be ${identity[name]}, current ` +
+          `value is ${ask[name]}; serve the same model with the same settings on both`,
+      );
+    }
+    if (this.#exports.size >= EXPORTS_MAX) {
+      const most = `at most ${EXPORTS_MAX} at a time`;
+      throw new EngineError("QUEUE_FULL", `Cannot give blocks to another engine: ${most}`);
+    }
+    return ask;
+  }
+
+  #begin(ask: BlockAsk): BlockAnswer {
+    const { cache, port, identity, traffic, engine } = this.#parts;
+    const { tokens, from, cacheSalt } = ask;
+    const scope = scopeKey({ loraId: null, cacheSalt });
+    const stored = cache.match(scope, tokens).blocks.length;
+    const full = Math.min(fullBlocks(tokens.length, cache.blockTokens), from + ask.blocks);
+    const wanted = ask.compute ? full : Math.min(full, stored);
+    const blocks = wanted - from;
+    if (blocks <= 0) return { offer: null, blocks: 0, storedBlocks: stored };
+    const computes = stored < wanted;
+    const key = computes ? this.#nextKey++ : null;
+    if (key !== null) engine.add(prefillRequest(key, ask));
+    const offer = port.offer({
+      pieces: blocks * cache.groupCount,
+      pieceBytesMax: identity.bytesPerBlock,
+      deadlineMs: ask.deadlineMs,
+    });
+    const transfer = this.#nextTransfer();
+    const one = { transfer, offer, wanted, computing: key, computed: !computes };
+    this.#exports.set(transfer, one);
+    if (key !== null) this.#byKey.set(key, one);
+    const prompt: LookUp = { scope, tokens, keys: null };
+    cache.peers.sends.start(transfer, prompt, from);
+    traffic.startOutgoing(transfer, offer);
+    void offer.ended.then(() => this.#end(one));
+    this.#parts.onWake();
+    return { offer: offer.id, blocks, storedBlocks: stored };
+  }
+
+  /** All was sent, or nobody wants it any more. */
+  #end({ transfer, computing }: Export): void {
+    const { cache, engine, traffic } = this.#parts;
+    this.#exports.delete(transfer);
+    traffic.endOutgoing(transfer);
+    cache.peers.sends.end(transfer);
+    if (computing !== null && this.#byKey.delete(computing)) engine.abort(computing);
+    this.#parts.onWake();
+  }
+}
+
+/** Computes the prompt, and one token that nobody reads. */
+function prefillRequest(key: RequestKey, ask: BlockAsk): EngineRequest {
+  return {
+    ...{ key, requestId: `prefill-${key}`, promptTokenIds: ask.tokens.slice() },
+    params: PREFILL,
+    ...{ seed: 0n, cacheSalt: ask.cacheSalt, retention: null, priority: ask.priority },
+    ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
+    ...{ draftShape: null, predictedTokenIds: null },
+  };
+}
+
+const PREFILL = SamplingParams.parse({ temperature: 0, maxTokens: 1, ignoreEos: true });

@@ -1,0 +1,43 @@
+import type { Clock, Timer } from "#base";
+import type { EngineRequest, RequestKey } from "#engine/protocol";
+import type { KvCache } from "#kvcache";
+import type { PeerPort } from "./peer-port.ts";
+import type { PeerTraffic } from "./peer-traffic.ts";
+
+/** What an exchange works with. */
+export interface ExchangeParts {
+  readonly engine: ExchangeEngine;
+  readonly cache: KvCache;
+  readonly port: PeerPort;
+  /** The same that carries the cache's jobs. */
+  readonly traffic: PeerTraffic;
+  readonly clock: Clock;
+  readonly timer: Timer;
+  /** Who blocks can be exchanged with: engines of the same values. */
+  readonly identity: BlockIdentity;
+  readonly contextTokensMax: number;
+  readonly vocabularySize: number;
+  /** Something changed that the engine's next turn must see. */
+  readonly onWake: () => void;
+  readonly warn: (message: string) => void;
+}
+
+/** All that a block's bytes depend on beside tokens. */
+export interface BlockIdentity {
+  /** `ModelInfo.fingerprint`. */
+  readonly fingerprint: string;
+  readonly blockTokens: number;
+  readonly bytesPerBlock: number;
+}
+
+/** The engine's part in it. */
+export interface ExchangeEngine {
+  /** Throws as `Engine.add` does. */
+  add(request: EngineRequest): void;
+  abort(key: RequestKey): void;
+}
+
+/** Full blocks of a prompt that can be stored before its last token is computed. */
+export function fullBlocks(tokens: number, blockTokens: number): number {
+  return Math.floor((tokens - 1) / blockTokens);
+}

@@ -1,0 +1,86 @@
+import type { EngineRequest, RequestKey, StepOutput } from "#engine/protocol";
+import { BlockExports } from "./block-exports.ts";
+import { BlockImports, type RefusedImport } from "./block-imports.ts";
+import type { ExchangeParts } from "./exchange-parts.ts";
+
+/** Blocks and tokens that travelled, since the start. */
+export interface ExchangeStats {
+  readonly sentBlocks: number;
+  readonly receivedBlocks: number;
+  /** Prompt tokens whose keys and values came from other engines. */
+  readonly receivedTokens: number;
+  /** Transfers from other engines that failed. */
+  readonly failures: number;
+}
+
+/** Gives blocks to other engines, and fetches them from these. One per engine, on its thread. */
+export class KvExchange {
+  readonly #parts: ExchangeParts;
+  readonly #imports: BlockImports;
+  readonly #exports: BlockExports;
+  #transfers = 0;
+
+  constructor(parts: ExchangeParts) {
+    const next = () => ++this.#transfers;
+    this.#parts = parts;
+    this.#imports = new BlockImports(parts, next);
+    this.#exports = new BlockExports(parts, next);
+    parts.port.onAsk((message) => this.#exports.answer(message));
+  }
+
+  /** Where other engines find this one's blocks. */
+  get address() {
+    return this.#parts.port.address;
+  }
+
+  /** Requests that wait for blocks: the engine does not know them yet. */
+  get keys(): readonly RequestKey[] {
+    return this.#imports.keys;
+  }
+
+  /** Whether blocks wait to be moved: another turn is needed. */
+  get hasJobs(): boolean {
+    return this.#parts.cache.peers.hasJobs;
+  }
+
+  stats(): ExchangeStats {
+    const { sent, received } = this.#parts.cache.peers.stats;
+    const { tokens, failures } = this.#imports.stats;
+    return { sentBlocks: sent, receivedBlocks: received, receivedTokens: tokens, failures };
+  }
+
+  /** Adds a request whose blocks are fetched first. Throws as `Engine.add` does. */
+  add(request: EngineRequest): void {
+    this.#imports.start(request);
+  }
+
+  /** Ends a request that still waits for its blocks; false: the engine has it, or nobody. */
+  abort(key: RequestKey): boolean {
+    return this.#imports.abort(key);
+  }
+
+  /** See `CacheMemory.onReceived`. */
+  readonly received: BlockImports["received"] = (ended) => this.#imports.received(ended);
+
+  /** Takes in a turn of the engine. Returns the requests that were refused since the last. */
+  turn(step: StepOutput | null): readonly RefusedImport[] {
+    for (const { key } of step?.outputs ?? []) {
+      this.#imports.begun(key);
+      this.#exports.computed(key);
+    }
+    for (const { key, error } of step?.failures ?? []) {
+      this.#imports.begun(key);
+      this.#exports.failed(key, error.message);
+      if (error.code === "ENGINE_STEP_FAILED") this.#exports.failAll(error.message);
+    }
+    if (this.#exports.active) this.#exports.advance();
+    return this.#imports.takeRefused();
+  }
+
+  /** Ends all transfers, and the connections to other engines. */
+  async close(): Promise<void> {
+    this.#imports.close();
+    this.#exports.failAll("the engine is closed");
+    await this.#parts.port.close();
+  }
+}

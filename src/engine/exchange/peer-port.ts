@@ -1,0 +1,61 @@
+/** How engines reach each other: what this room needs of `#transfer`. */
+
+/** Where another engine's blocks can be read. */
+export interface PeerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Pieces that one peer may read. */
+export interface PortOffer {
+  /** Knowing it is the right to read. */
+  readonly id: string;
+  /** The piece's bytes, which stay unchanged until `sent` is called or the offer has ended. */
+  ready(piece: number, ranges: readonly Uint8Array[], sent: () => void): void;
+  /** Ends the offer: the reader is told why. */
+  fail(reason: string): void;
+  /** Settles when all pieces were sent, or nobody reads them any more. */
+  readonly ended: Promise<unknown>;
+}
+
+/** One piece to read. */
+export interface PieceTarget {
+  readonly piece: number;
+  readonly into: readonly Uint8Array[];
+}
+
+/** Reads the pieces of an offer. */
+export interface PortRead {
+  readonly peer: PeerAddress;
+  readonly offer: string;
+  readonly pieces: readonly PieceTarget[];
+  /** Called with each piece when all of it has come. */
+  readonly onPiece: (piece: number) => void;
+  readonly signal: AbortSignal;
+  readonly deadlineMs: number;
+}
+
+/** A question to another engine. */
+export interface PortAsk {
+  readonly peer: PeerAddress;
+  readonly message: Uint8Array;
+  readonly signal: AbortSignal;
+  readonly deadlineMs: number;
+}
+
+/** This engine's connection to others. Both sides of each connection know the fleet's secret. */
+export interface PeerPort {
+  readonly address: PeerAddress;
+  offer(shape: {
+    readonly pieces: number;
+    readonly pieceBytesMax: number;
+    readonly deadlineMs: number;
+  }): PortOffer;
+  /** Rejects when it cannot be read; nothing writes to the targets once it has settled. */
+  read(read: PortRead): Promise<void>;
+  /** Rejects when there is no answer in time. */
+  ask(ask: PortAsk): Promise<Uint8Array>;
+  /** Answers other engines' questions. */
+  onAsk(answer: (message: Uint8Array) => Promise<Uint8Array>): void;
+  close(): Promise<void>;
+}

@@ -1,0 +1,123 @@
+import type { PeerLink } from "#engine/tiers";
+import type { PeerJob } from "#kvcache";
+import type { PeerAddress, PeerPort, PieceTarget, PortOffer } from "./peer-port.ts";
+
+/** Where the pieces of one transfer come from. */
+export interface TrafficSource {
+  readonly peer: PeerAddress;
+  readonly offer: string;
+  /** Leading pieces that come; all further ones fail. */
+  readonly pieces: number;
+  readonly deadlineMs: number;
+}
+
+/** A piece with a place to come to. */
+interface Waiting extends PieceTarget {
+  readonly settle: (ok: boolean) => void;
+}
+
+/** One transfer from another engine. */
+interface Incoming {
+  readonly expected: number;
+  readonly waiting: Map<number, Waiting>;
+  readonly stop: AbortController;
+  source: TrafficSource | null;
+  over: boolean;
+}
+
+/** Brings the jobs of transfers together with offers and reads of the port. */
+export class PeerTraffic implements PeerLink {
+  readonly #port: PeerPort;
+  readonly #outgoing = new Map<number, PortOffer>();
+  readonly #incoming = new Map<number, Incoming>();
+
+  constructor(port: PeerPort) {
+    this.#port = port;
+  }
+
+  /** Sends the transfer's pieces as parts of the offer, until `endOutgoing`. */
+  startOutgoing(transfer: number, offer: PortOffer): void {
+    this.#outgoing.set(transfer, offer);
+  }
+
+  endOutgoing(transfer: number): void {
+    this.#outgoing.delete(transfer);
+  }
+
+  /** A transfer of `pieces` pieces from another engine begins: their jobs come next. */
+  startIncoming(transfer: number, pieces: number): void {
+    const rest = { waiting: new Map(), stop: new AbortController(), source: null, over: false };
+    this.#incoming.set(transfer, { expected: pieces, ...rest });
+  }
+
+  /** Where the pieces come from: they are read once all have a place to come to. */
+  readFrom(transfer: number, source: TrafficSource): void {
+    const incoming = this.#incoming.get(transfer);
+    if (incoming === undefined || incoming.over) return;
+    incoming.source = source;
+    this.#readWhereReady(incoming);
+  }
+
+  /** No piece that has not come will: their jobs fail when nothing writes to them any more. */
+  stopIncoming(transfer: number): void {
+    const incoming = this.#incoming.get(transfer);
+    if (incoming === undefined) return;
+    incoming.over = true;
+    incoming.stop.abort();
+    if (incoming.source === null) failAll(incoming);
+  }
+
+  endIncoming(transfer: number): void {
+    this.stopIncoming(transfer);
+    this.#incoming.delete(transfer);
+  }
+
+  async send({ transfer, piece }: PeerJob, parts: readonly Uint8Array[]): Promise<boolean> {
+    const offer = this.#outgoing.get(transfer);
+    if (offer === undefined) return false;
+    return await new Promise((resolve) => {
+      void offer.ended.then(() => resolve(false));
+      offer.ready(piece, parts, () => resolve(true));
+    });
+  }
+
+  async receive({ transfer, piece }: PeerJob, parts: readonly Uint8Array[]): Promise<boolean> {
+    const incoming = this.#incoming.get(transfer);
+    if (incoming === undefined || (incoming.over && incoming.source === null)) return false;
+    return await new Promise((resolve) => {
+      incoming.waiting.set(piece, { piece, into: parts, settle: resolve });
+      this.#readWhereReady(incoming);
+    });
+  }
+
+  #readWhereReady(incoming: Incoming): void {
+    const { source, waiting, expected } = incoming;
+    if (source === null || waiting.size < expected) return;
+    void this.#read(incoming, source).finally(() => failAll(incoming));
+  }
+
+  async #read({ waiting, stop }: Incoming, source: TrafficSource): Promise<void> {
+    const { peer, offer, deadlineMs } = source;
+    const pieces: PieceTarget[] = [];
+    for (const { piece, into, settle } of [...waiting.values()]) {
+      if (piece < source.pieces) pieces.push({ piece, into });
+      else {
+        waiting.delete(piece);
+        settle(false);
+      }
+    }
+    if (pieces.length === 0) return;
+    const onPiece = (piece: number) => {
+      waiting.get(piece)?.settle(true);
+      waiting.delete(piece);
+    };
+    const { signal } = stop;
+    // Why it failed shows in what the cache got; the caller computes the rest.
+    await this.#port.read({ peer, offer, pieces, onPiece, signal, deadlineMs }).catch(() => {});
+  }
+}
+
+function failAll({ waiting }: Incoming): void {
+  for (const { settle } of waiting.values()) settle(false);
+  waiting.clear();
+}

@@ -1,0 +1,207 @@
+import { assert } from "#base";
+import { type BlockId, groupScope, type LookUp, type NodeId } from "#kvcache/contents";
+import type { CacheBooks } from "./cache-books.ts";
+import type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
+import { StoredChain } from "./stored-chain.ts";
+
+/** Blocks of one prompt that are received. */
+interface Receive {
+  readonly chains: readonly StoredChain[];
+  /** The first block that is received. */
+  readonly from: number;
+  /** Host blocks to be filled, by piece. */
+  readonly expected: Map<number, BlockId>;
+  /** Filled, and waiting for those before them, by piece. */
+  readonly filled: Map<number, BlockId>;
+  /** The stored prefix, and blocks that were stored: held, so that it stays whole. */
+  readonly held: BlockId[];
+  /** The first piece that did not come: none from it on can be stored. */
+  brokenFrom: number;
+  ended: boolean;
+}
+
+/** What a transfer brought, when all of its jobs are over. */
+export interface EndedReceive {
+  readonly transfer: number;
+  /** Leading blocks of the prompt that are stored now, those that were before it included. */
+  readonly blocks: number;
+}
+
+/**
+ * Blocks that come from other engines, into host memory. They are stored in the order of the
+ * prompt, and found by its sequences like blocks that were computed here; until `end` they stay.
+ */
+export class BlockReceives {
+  readonly #books: CacheBooks;
+  readonly #shape: { readonly blockTokens: number; readonly groups: number };
+  readonly #receives = new Map<number, Receive>();
+  #jobs: PeerJob[] = [];
+  #receivedBlocks = 0;
+
+  constructor(books: CacheBooks, shape: { blockTokens: number; groups: number }) {
+    this.#books = books;
+    this.#shape = shape;
+  }
+
+  /** Blocks that were received and stored, since the start. */
+  get receivedBlocks(): number {
+    return this.#receivedBlocks;
+  }
+
+  /**
+   * Holds the prompt's stored prefix of `from` blocks, and takes room for those up to `to`. Returns
+   * how many there is room for; 0: none, or the prefix is not stored, and nothing has begun.
+   */
+  start(transfer: number, prompt: LookUp, { from, to }: { from: number; to: number }): number {
+    assert(!this.#receives.has(transfer), "Cannot start a transfer twice");
+    const { blockTokens, groups } = this.#shape;
+    const chains = Array.from({ length: groups }, (_, group) => {
+      const scope = groupScope(prompt.scope, group);
+      return new StoredChain(this.#books, { ...prompt, scope }, blockTokens);
+    });
+    const held: BlockId[] = [];
+    const isHeld = chains.every((chain) => this.#holdPrefix(chain, from, held));
+    const expected = isHeld ? this.#takeRoom((to - from) * groups) : new Map<number, BlockId>();
+    if (expected.size === 0) {
+      this.#releaseAll(held);
+      return 0;
+    }
+    const rest = { filled: new Map(), brokenFrom: Number.POSITIVE_INFINITY, ended: false };
+    this.#receives.set(transfer, { chains, from, expected, held, ...rest });
+    for (const [piece, host] of expected) {
+      this.#jobs.push({ kind: "receive", transfer, piece, host });
+    }
+    return expected.size / groups;
+  }
+
+  get hasJobs(): boolean {
+    return this.#jobs.length > 0;
+  }
+
+  takeJobs(): readonly PeerJob[] {
+    const jobs = this.#jobs;
+    this.#jobs = [];
+    return jobs;
+  }
+
+  /** Records the end of a job. Returns what the transfer brought once it was the last. */
+  finish({ job, ok }: FinishedPeerJob): EndedReceive | null {
+    const { transfer, piece } = job;
+    const receive = this.#receives.get(transfer);
+    const host = receive?.expected.get(piece);
+    assert(receive !== undefined && host !== undefined, "Cannot finish a job twice");
+    receive.expected.delete(piece);
+    if (!ok) receive.brokenFrom = Math.min(receive.brokenFrom, piece);
+    if (piece >= receive.brokenFrom || receive.ended) this.#books.release(host);
+    else {
+      receive.filled.set(piece, host);
+      this.#store(receive);
+    }
+    if (receive.expected.size > 0) return null;
+    this.#releaseAll([...receive.filled.values()]);
+    receive.filled.clear();
+    if (receive.ended) this.#receives.delete(transfer);
+    return { transfer, blocks: Math.min(...receive.chains.map(({ blocks }) => blocks)) };
+  }
+
+  /** Releases what the transfer holds. Rooms of jobs under way follow when these are finished. */
+  end(transfer: number): void {
+    const receive = this.#receives.get(transfer);
+    if (receive === undefined || receive.ended) return;
+    receive.ended = true;
+    this.#releaseAll([...receive.filled.values()]);
+    receive.filled.clear();
+    this.#releaseAll(receive.held.splice(0));
+    if (receive.expected.size === 0) this.#receives.delete(transfer);
+  }
+
+  /** Blocks that transfers hold. */
+  *pinned(): Iterable<BlockId> {
+    for (const { expected, filled, held } of this.#receives.values()) {
+      yield* held;
+      yield* expected.values();
+      yield* filled.values();
+    }
+  }
+
+  /** Follows a chain to its block `from`, and holds its blocks; false: it is not stored. */
+  #holdPrefix(chain: StoredChain, from: number, held: BlockId[]): boolean {
+    while (chain.blocks < from) {
+      const node = chain.next();
+      if (node === null || !this.#hold(node, held)) return false;
+      chain.follow(node);
+    }
+    return true;
+  }
+
+  #hold(node: NodeId, held: BlockId[]): boolean {
+    const block = this.#books.index.blockOf(node);
+    if (this.#books.levelOf(block) === 2) return false;
+    this.#books.booksOf(block).pin(block);
+    held.push(block);
+    return true;
+  }
+
+  /** As many host blocks as there are, whole positions only. */
+  #takeRoom(pieces: number): Map<number, BlockId> {
+    const room = new Map<number, BlockId>();
+    while (room.size < pieces) {
+      const host = this.#books.takeHost();
+      if (host === null) break;
+      room.set(room.size, host);
+    }
+    while (room.size % this.#shape.groups > 0) {
+      const host = room.get(room.size - 1);
+      room.delete(room.size - 1);
+      if (host !== undefined) this.#books.release(host);
+    }
+    return room;
+  }
+
+  /** Stores the blocks that have come, up to the first one that has not. */
+  #store(receive: Receive): void {
+    const { chains, filled, from } = receive;
+    const { groups } = this.#shape;
+    for (;;) {
+      const blocks = chains[0]?.blocks ?? 0;
+      const first = (blocks - from) * groups;
+      for (let group = 0; group < groups; group++) if (!filled.has(first + group)) return;
+      for (const [group, chain] of chains.entries()) {
+        const host = filled.get(first + group);
+        assert(host !== undefined, "Cannot store a block that has not come");
+        filled.delete(first + group);
+        if (!this.#storeOne(receive, chain, host)) receive.brokenFrom = 0;
+      }
+      if (receive.brokenFrom === 0) {
+        this.#releaseAll([...filled.values()]);
+        filled.clear();
+        return;
+      }
+    }
+  }
+
+  /** False: its prefix was forgotten meanwhile, or stored contents cannot be held. */
+  #storeOne({ held }: Receive, chain: StoredChain, host: BlockId): boolean {
+    const { index } = this.#books;
+    const place = chain.nextPlace;
+    const known = place === null ? null : index.find(place);
+    if (place === null || known !== null) this.#books.release(host);
+    if (place === null) return false;
+    if (known !== null) {
+      // Somebody computed it meanwhile.
+      chain.follow(known);
+      return this.#hold(known, held);
+    }
+    const node = index.insert(place, host);
+    this.#books.booksOf(host).publish(host);
+    chain.follow(node);
+    held.push(host);
+    this.#receivedBlocks++;
+    return true;
+  }
+
+  /** The last first, so that tails are evicted before heads. */
+  #releaseAll(blocks: readonly BlockId[]): void {
+    for (const block of blocks.toReversed()) this.#books.release(block);
+  }
+}

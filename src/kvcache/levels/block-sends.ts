@@ -1,0 +1,183 @@
+import { assert } from "#base";
+import { type BlockId, groupScope, type LookUp, type NodeId } from "#kvcache/contents";
+import type { CacheBooks } from "./cache-books.ts";
+import type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
+import { StoredChain } from "./stored-chain.ts";
+
+/** Of the host level, most that one transfer may have on its way at a time: 1 / 4. */
+const SHARE_ON_THE_WAY = 4;
+
+/** A stored block that is to be sent, pinned until then. */
+interface Pinned {
+  readonly piece: number;
+  readonly block: BlockId;
+  readonly node: NodeId;
+  readonly serial: number;
+}
+
+/** Blocks of one prompt that are sent. */
+interface Send {
+  readonly chains: readonly StoredChain[];
+  /** The first block to send. */
+  readonly from: number;
+  /** Pinned, and not on the way yet, in order. */
+  readonly waiting: Pinned[];
+  onTheWay: number;
+  ended: boolean;
+}
+
+/**
+ * Blocks that are sent to other engines. What is sent leaves from host memory: contents that are
+ * only on the device are copied there first, as many at a time as there is room for.
+ */
+export class BlockSends {
+  readonly #books: CacheBooks;
+  readonly #shape: { readonly blockTokens: number; readonly groups: number };
+  readonly #sends = new Map<number, Send>();
+  readonly #begun = new Map<string, PeerJob>();
+  readonly #onTheWayMax: number;
+  #jobs: PeerJob[] = [];
+  #sentBlocks = 0;
+
+  constructor(books: CacheBooks, shape: { blockTokens: number; groups: number }) {
+    this.#books = books;
+    this.#shape = shape;
+    this.#onTheWayMax = Math.max(1, Math.floor((books.host?.blocks ?? 0) / SHARE_ON_THE_WAY));
+  }
+
+  /** Blocks that were sent, since the start. */
+  get sentBlocks(): number {
+    return this.#sentBlocks;
+  }
+
+  /** Begins to send the prompt's full blocks from `from` on, under the caller's key. */
+  start(transfer: number, prompt: LookUp, from: number): void {
+    assert(!this.#sends.has(transfer), "Cannot start a transfer twice");
+    const { blockTokens, groups } = this.#shape;
+    const chains = Array.from({ length: groups }, (_, group) => {
+      const scope = groupScope(prompt.scope, group);
+      return new StoredChain(this.#books, { ...prompt, scope }, blockTokens);
+    });
+    this.#sends.set(transfer, { chains, from, waiting: [], onTheWay: 0, ended: false });
+  }
+
+  /**
+   * Takes what is stored of the prompt's first `blocks` blocks, and sends as much as there is room
+   * for. Returns how many leading blocks of the prompt were found so far; those on disk are not
+   * followed.
+   */
+  advance(transfer: number, blocks: number): number {
+    const send = this.#sends.get(transfer);
+    assert(send !== undefined && !send.ended, "Cannot advance a transfer that is over");
+    let found = 0;
+    for (;;) {
+      found = send.chains[0]?.blocks ?? 0;
+      const nodes = found < blocks ? this.#nextOf(send) : null;
+      if (nodes === null) break;
+      for (const [group, node] of nodes.entries()) {
+        send.chains[group]?.follow(node);
+        if (found < send.from) continue;
+        const block = this.#books.index.blockOf(node);
+        this.#books.booksOf(block).pin(block);
+        const piece = (found - send.from) * this.#shape.groups + group;
+        const serial = this.#books.index.serialOf(node);
+        send.waiting.push({ piece, block, node, serial });
+      }
+    }
+    this.#put(transfer, send);
+    return found;
+  }
+
+  /** Ends a transfer. Blocks on their way stay held until their jobs are finished. */
+  end(transfer: number): void {
+    const send = this.#sends.get(transfer);
+    if (send === undefined || send.ended) return;
+    send.ended = true;
+    for (const { block } of send.waiting.splice(0).reverse()) this.#books.release(block);
+    if (send.onTheWay === 0) this.#sends.delete(transfer);
+  }
+
+  get hasJobs(): boolean {
+    return this.#jobs.length > 0;
+  }
+
+  takeJobs(): readonly PeerJob[] {
+    const jobs = this.#jobs;
+    this.#jobs = [];
+    return jobs;
+  }
+
+  /** Records the end of a job; where there is room now, further blocks follow. */
+  finish({ job, ok }: FinishedPeerJob): void {
+    const begun = this.#begun.get(nameOf(job));
+    const send = this.#sends.get(job.transfer);
+    assert(begun !== undefined && send !== undefined, "Cannot finish a job twice");
+    this.#begun.delete(nameOf(job));
+    this.#books.release(begun.host);
+    if (ok) this.#sentBlocks++;
+    send.onTheWay--;
+    if (!send.ended) this.#put(job.transfer, send);
+    else if (send.onTheWay === 0) this.#sends.delete(job.transfer);
+  }
+
+  /** Blocks that transfers hold. */
+  *pinned(): Iterable<BlockId> {
+    for (const { waiting } of this.#sends.values()) for (const { block } of waiting) yield block;
+    for (const { host } of this.#begun.values()) yield host;
+  }
+
+  /** The next block in all groups of layers; null where one of them lacks it near enough. */
+  #nextOf({ chains }: Send): readonly NodeId[] | null {
+    const nodes: NodeId[] = [];
+    for (const chain of chains) {
+      const node = chain.next();
+      if (node === null || this.#levelOf(node) === 2) return null;
+      nodes.push(node);
+    }
+    return nodes;
+  }
+
+  #levelOf(node: NodeId): number {
+    return this.#books.levelOf(this.#books.index.blockOf(node));
+  }
+
+  #put(transfer: number, send: Send): void {
+    for (;;) {
+      const [first] = send.waiting;
+      if (first === undefined || send.onTheWay >= this.#onTheWayMax) return;
+      const host = this.#hostOf(first);
+      if (host === null) return;
+      send.waiting.shift();
+      send.onTheWay++;
+      const job: PeerJob = { kind: "send", transfer, piece: first.piece, host };
+      this.#begun.set(nameOf(job), job);
+      this.#jobs.push(job);
+    }
+  }
+
+  /** A host block with the contents, which takes over the pin; null: no room now. */
+  #hostOf({ block, node, serial }: Pinned): BlockId | null {
+    const { index } = this.#books;
+    if (this.#books.levelOf(block) === 1) return block;
+    const isStored = () => index.nodeOf(block) === node && index.serialOf(node) === serial;
+    if (isStored()) {
+      for (const host of index.blocksIn(node, 1)) {
+        this.#books.booksOf(host).pin(host);
+        this.#books.release(block);
+        return host;
+      }
+    }
+    const host = this.#books.takeHost();
+    if (host === null) return null;
+    // Forgotten contents, as those whose prefix was evicted, are still in the pinned block.
+    if (isStored()) this.#books.copyToHost(block, host, node);
+    else this.#books.move({ kind: "offload", from: block, to: host });
+    // A move reads the block before its next holder's step can write it.
+    this.#books.release(block);
+    return host;
+  }
+}
+
+function nameOf({ transfer, piece }: PeerJob): string {
+  return `${transfer}/${piece}`;
+}
