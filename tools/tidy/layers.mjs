@@ -15,6 +15,7 @@ export const LAYERS = {
   sampling: ["base", "tensor", "devices"],
   scheduler: ["base", "kvcache"],
   speculative: ["base"],
+  transfer: ["base"],
   engine: [
     "base",
     "tensor",
@@ -26,9 +27,10 @@ export const LAYERS = {
     "sampling",
     "scheduler",
     "speculative",
+    "transfer",
   ],
-  server: ["base", "kvcache", "engine"],
-  cluster: ["base", "kvcache", "engine", "server"],
+  server: ["base", "kvcache", "transfer", "engine"],
+  cluster: ["base", "kvcache", "transfer", "engine", "server"],
   simulator: ["base", "kvcache", "scheduler", "engine/loop", "engine/mock", "cluster"],
   cli: [
     "base",
@@ -120,6 +122,7 @@ export const KNOWN_CIRCLES = [
 
 /** Folders that talk to the outside: time, chance, timers, console and environment are theirs. */
 export const EDGES = [
+  "transfer",
   "server",
   "cli",
   "cluster/http",

@@ -1,0 +1,36 @@
+/**
+ * transfer: keys and values travel between processes.
+ *
+ * A process offers an ordered list of pieces; a peer that knows the offer's id reads them,
+ * once, also while later pieces are still computed. How they travel is chosen for each peer by what works.
+ *
+ *   contract.ts        offers, reads, and what each promises
+ *   standing-offer.ts  an offer between its owner and its reader
+ *   pending-read.ts    a read: pieces, deadline, signal
+ *   same-process.ts    the way within a process
+ *
+ * Invariant: it moves bytes. What they mean, and whether they fit the reader, is asked elsewhere.
+ * Invariant: memory of a read or an offer is not touched after its promise has settled.
+ *
+ * @module
+ */
+export { openTransferClient } from "./client.ts";
+export type {
+  Offer,
+  OfferEnd,
+  OfferOptions,
+  PeerAddress,
+  ReadRequest,
+  TransferClient,
+  TransferServer,
+  TransferServerStats,
+  WantedPiece,
+} from "./contract.ts";
+export type {
+  TransferClientOptions,
+  TransferServerOptions,
+  TransferTls,
+  TransferWay,
+} from "./options.ts";
+export { openTransferServer } from "./server.ts";
+export { TransferError, type TransferErrorCode } from "./transfer-error.ts";

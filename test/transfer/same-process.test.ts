@@ -1,0 +1,3 @@
+import { transferContract } from "../contracts/transfer.ts";
+
+transferContract("the same process", { server: {}, client: {} });
