@@ -60,6 +60,8 @@ export interface LoadRequest {
    * Default: null, nothing is drafted then.
    */
   readonly draftsMs?: number | null;
+  /** How keys and values travel between workers. Default: null, they do not. */
+  readonly kvTransfer?: LoadOptions["kvTransfer"];
   /** Makes the model of the options. Default: `LLM.load`. */
   readonly load?: (place: string, options: LlmOptions) => Promise<LLM>;
 }
@@ -73,13 +75,14 @@ const WITHOUT_WORDS = /prompts must be token ids/;
  */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { model, values, servedName, needsText = true, warn = warnOnStandardError } = request;
-  const { load = LLM.load, draftsMs = null } = request;
+  const { load = LLM.load, draftsMs = null, kvTransfer = null } = request;
   engineFlags.check(values);
   const given: LoadOptions = engineFlags.collect(values);
   const drafts = draftsMs === null ? {} : { kind: "auto" as const, measureMs: draftsMs };
   const options: LoadOptions = {
     ...given,
     speculative: { ...drafts, ...given.speculative },
+    ...(kvTransfer !== null && { kvTransfer }),
     ...(servedName === undefined ? {} : { servedName }),
   };
   // Nothing is downloaded here, so only the folder of downloads matters.

@@ -1,7 +1,7 @@
 /** A model served until a signal comes: what `serve` and `worker` have in common. */
 import { type Command, Option } from "commander";
 import type { EngineError } from "#base";
-import type { LLM, SpeculationInfo } from "#engine";
+import type { LLM, LoadOptions, SpeculationInfo } from "#engine";
 import { type RunningServer, reserveServer, ServerOptions, type WorkerIdentity } from "#server";
 import { API_KEY_FILE_HELP, readApiKeys } from "./api-keys.ts";
 import { cacheSizes, sizesText } from "./cache-sizes.ts";
@@ -39,6 +39,8 @@ export interface ServeFlags extends Readonly<Record<string, unknown>> {
 export interface FleetRole {
   /** Accepted like API keys. */
   readonly secrets: readonly string[];
+  /** How its keys and values travel; null: they do not. */
+  readonly kvTransfer: LoadOptions["kvTransfer"];
   /** Who a server is that listens at `url`. */
   identify(url: string): WorkerIdentity;
   /** The model is served from now on. Returns what is to be done when it is not any more. */
@@ -99,7 +101,7 @@ export async function serveModel(
   await using llm = await loadModel({
     ...{ model, values: flags, draftsMs: MEASURE_MS },
     ...(servedName === undefined ? {} : { servedName }),
-    warn: lines.warn,
+    ...{ warn: lines.warn, kvTransfer: role?.kvTransfer ?? null },
     ...(load === undefined ? {} : { load }),
   });
   const defaultSampling = { ...llm.defaultSampling, ...options.defaultSampling };
@@ -125,6 +127,8 @@ function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): vo
   if (sizes.length > 0) say(`KV cache: ${sizesText(sizes)}`);
   const { speculative } = info;
   if (speculative !== null) say(`drafts: ${draftText(speculative)}`, { speculative });
+  const { kvAddress } = info;
+  if (kvAddress !== null) say(`KV transfer at ${kvAddress.host}:${kvAddress.port}`);
   if (kvEvents !== null) say(`KV events over ZeroMQ: ${kvEvents}`);
   say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
 }

@@ -123,9 +123,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     const { vocabularySize, contextTokensMax } = info;
     const { waitingSequencesMax: sequencesMax } = parts.settings.scheduler;
     const drafts = loadedDrafts(parts.settings);
-    const mixedDrafts = parts.settings.speculative.mixed;
-    const limits = { vocabularySize, contextTokensMax, sequencesMax, drafts, mixedDrafts };
-    const scope = { ...limits, text: parts.text, warn: this.#warnOnce };
+    const how = { drafts, mixedDrafts: parts.settings.speculative.mixed };
+    const limits = { vocabularySize, contextTokensMax, sequencesMax };
+    const canFetchKv = info.kvAddress !== null;
+    const scope = { ...limits, ...how, canFetchKv, text: parts.text, warn: this.#warnOnce };
     this.#starter = new RequestStarter(client, scope);
     this.loadPhases = parts.phases;
   }

@@ -10,7 +10,15 @@ export interface WorkerIdentity {
   readonly epoch: string;
   /** Where routers reach it, without a slash at the end. */
   readonly url: string;
+  /** What it does in a fleet. Default: both. */
+  readonly role?: WorkerRole;
 }
+
+/**
+ * prefill: computes prompts for others, and whole requests where no other can · decode: gets
+ * requests, whose prompts others compute · both: computes its own prompts.
+ */
+export type WorkerRole = "both" | "prefill" | "decode";
 
 /**
  * `WorkerInfo` of #cluster as JSON, with the worker's state and its `WorkerLoad`. Routers that
@@ -27,6 +35,8 @@ export interface WorkerReport extends WorkerIdentity {
     readonly blocks: readonly number[];
     readonly groupWindows: readonly (number | null)[];
   } | null;
+  /** Where other workers of its fingerprint ask for its blocks; null: nowhere. */
+  readonly transfer: { readonly host: string; readonly port: number } | null;
   readonly state: "ready" | "draining";
   readonly load: {
     readonly runningRequests: number;
@@ -58,10 +68,19 @@ export function workerReport(context: ServerContext, identity: WorkerIdentity): 
     fingerprint: info.fingerprint,
     contextTokensMax: info.contextTokensMax,
     kv: kvOf(context),
+    transfer: transferOf(info.kvAddress, identity.url),
     state: ready ? "ready" : "draining",
     load: loadOf(context),
   };
 }
+
+/** All addresses of a machine are none that others can reach: its name is. */
+function transferOf(address: WorkerReport["transfer"], url: string): WorkerReport["transfer"] {
+  if (address === null || !ANY_HOST.has(address.host)) return address;
+  return { host: new URL(url).hostname.replace(/^\[|\]$/g, ""), port: address.port };
+}
+
+const ANY_HOST = new Set(["0.0.0.0", "::"]);
 
 /** Null: the cache announces nothing. */
 function kvOf({ model }: ServerContext): WorkerReport["kv"] {

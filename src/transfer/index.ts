@@ -1,12 +1,14 @@
 /**
  * transfer: keys and values travel between processes.
  *
- * A process offers an ordered list of pieces; a peer that knows the offer's id reads them,
- * once, also while later pieces are still computed. How they travel is chosen for each peer by what works.
+ * A process offers an ordered list of pieces; a peer that knows the offer's id reads them, once,
+ * also while later pieces are still computed. How they travel is chosen for each peer.
  *
  *   contract.ts        offers, reads, and what each promises
  *   standing-offer.ts  an offer between its owner and its reader
  *   pending-read.ts    a read: pieces, deadline, signal
+ *   questions.ts       short questions between processes that know the same secret, shown by
+ *                      challenge.ts; byte-reader.ts reads them
  *   same-process.ts    the way within a process
  *
  * Invariant: it moves bytes. What they mean, and whether they fit the reader, is asked elsewhere.
@@ -32,5 +34,12 @@ export type {
   TransferTls,
   TransferWay,
 } from "./options.ts";
+export {
+  type Asking,
+  askPeer,
+  openQuestionServer,
+  type QuestionServer,
+  type QuestionServerOptions,
+} from "./questions.ts";
 export { openTransferServer } from "./server.ts";
 export { TransferError, type TransferErrorCode } from "./transfer-error.ts";

@@ -50,8 +50,8 @@ export function checkServerOptions({ host = "127.0.0.1", secret = "" }: Transfer
   if (secret !== "" || isLoopback(host)) return;
   throw new EngineError(
     "INVALID_ARGUMENT",
-    `Cannot let others read blocks at ${host}: a secret or a loopback address wanted, there is no ` +
-      "secret; give all workers of the fleet the same one",
+    `Cannot let others read blocks at ${host}: a secret or a loopback address wanted, there is ` +
+      "no secret; give all workers of the fleet the same one",
     { param: "secret" },
   );
 }

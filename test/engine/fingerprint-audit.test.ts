@@ -109,6 +109,7 @@ const keeping: Readonly<Record<string, Change>> = {
   "speculative.kind": { to: { "speculative.kind": "lookup" } },
   "speculative.model": { to: { "speculative.kind": "redrafter", "speculative.model": drafter } },
   "speculative.adaptive": { to: { "speculative.kind": "lookup", "speculative.adaptive": false } },
+  "kvTransfer.host": { to: { kvTransfer: {} } },
   "speculative.measureMs": { to: { "speculative.kind": "lookup", "speculative.measureMs": 0 } },
   "speculative.earlierBytes": {
     to: { "speculative.kind": "lookup", "speculative.earlierBytes": 2 ** 20 },

@@ -255,6 +255,26 @@ const moved: Readonly<Record<string, FieldValues>> = {
   "perigee.seed": { ...integer("0", "7"), around: '{"seed":$}' },
   "perigee.created": { ...integer("0", "1760000000"), around: '{"created":$}' },
   "perigee.cached_tokens": { ...integer("0", "2"), around: '{"cached_tokens":$}' },
+  "perigee.kv_source": {
+    ...{ right: ['{"host":"127.0.0.1","port":9}'], hostile: ['{"host":"","port":1}', "[]", "1"] },
+    around: '{"kv_source":$}',
+  },
+  "perigee.kv_source.host": {
+    ...{ right: ['"127.0.0.1"'], hostile: text.hostile },
+    around: '{"kv_source":{"host":$,"port":9}}',
+  },
+  "perigee.kv_source.port": {
+    ...integer("1", "9"),
+    around: '{"kv_source":{"host":"127.0.0.1","port":$}}',
+  },
+  "perigee.kv_source.compute": {
+    ...flag,
+    around: '{"kv_source":{"host":"127.0.0.1","port":9,"compute":$}}',
+  },
+  "perigee.kv_source.deadline_ms": {
+    ...integer("1", "500"),
+    around: '{"kv_source":{"host":"127.0.0.1","port":9,"deadline_ms":$}}',
+  },
   "perigee.continue": {
     ...continued('[{"token_ids":"5,6"}]', '[{"token_ids":""}]'),
     ...{ around: '{"markers":true,"continue":$}', beside: streamed },

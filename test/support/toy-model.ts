@@ -109,6 +109,7 @@ export class ToyModel implements ServedModel {
       blocks: 1024,
       bytesPerBlock: 64,
       fingerprint: "toy-weights",
+      kvAddress: null,
       speculative: null,
       hasTokenizer,
       hasChatTemplate: hasTokenizer,

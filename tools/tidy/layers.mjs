@@ -100,7 +100,7 @@ export const ROOMS = {
 export const ROOM_LAYERS = {
   "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
   "engine/mock": ["base", "kvcache", "sampling"],
-  "engine/exchange": ["base", "kvcache", "sampling"],
+  "engine/exchange": ["base", "kvcache", "sampling", "transfer"],
   "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],

@@ -73,11 +73,14 @@ async function readRole(flags: WorkerFlags, warn: (text: string) => void): Promi
 
 function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
   const advertised = config.advertise === null ? null : readUrl(config.advertise);
+  const { role, kvTransferHost: host = null, kvTransferPort: port } = config;
+  const travels = config.kvTransfer ?? role !== "both";
   return {
     secrets,
+    kvTransfer: travels ? { ...(host !== null && { host }), port, secrets: [...secrets] } : null,
     identify: (listening): WorkerIdentity => {
       const url = advertised ?? reachable(listening);
-      return { id: config.workerId ?? url, epoch: randomUUID(), url };
+      return { id: config.workerId ?? url, epoch: randomUUID(), url, role };
     },
     join: async (served, { say, warn }): Promise<Departure> => {
       const { redis, leaseMs } = config;

@@ -38,6 +38,36 @@ export const WorkerOptions = z
       .describe(
         "A worker that says nothing for this long has left; it speaks three times as often.",
       ),
+    role: z
+      .enum(["both", "prefill", "decode"])
+      .default("both")
+      .describe(
+        "What the worker does: prefill computes prompts for others, decode gets requests whose " +
+          "prompts those compute, both computes its own prompts.",
+      ),
+    kvTransfer: z
+      .boolean()
+      .nullable()
+      .default(null)
+      .describe(
+        "Give keys and values to other workers, and take theirs; none: with role prefill or " +
+          "decode.",
+      ),
+    kvTransferHost: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "Address at which other workers ask for keys and values, which is then open to other " +
+          "machines if they know the cluster secret; none: 127.0.0.1.",
+      ),
+    kvTransferPort: z
+      .int()
+      .min(0)
+      .max(65_535)
+      .default(0)
+      .describe("Port for the questions of other workers; 0: a free one."),
   })
   .readonly();
 /** Options as they are given. */

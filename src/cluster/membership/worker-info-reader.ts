@@ -1,11 +1,21 @@
 /** Reads what a worker says of itself: it may be of another version, or no worker at all. */
 import { EngineError } from "#base";
-import type { WorkerInfo, WorkerKind, WorkerKv, WorkerLoad, WorkerState } from "#cluster/protocol";
+import type {
+  TransferAddress,
+  WorkerInfo,
+  WorkerKind,
+  WorkerKv,
+  WorkerLoad,
+  WorkerRole,
+  WorkerState,
+} from "#cluster/protocol";
 
 const TEXT_LENGTH_MAX = 500;
 const MODELS_MAX = 64;
 const LEVELS_MAX = 3;
 const GROUPS_MAX = 16;
+const PORT_MAX = 65_535;
+const ROLES: readonly WorkerRole[] = ["both", "prefill", "decode"];
 const STREAM_PREFIX = "perigee:kv:";
 /** The prefix, an id and an epoch. */
 const STREAM_LENGTH_MAX = 2 * TEXT_LENGTH_MAX + 100;
@@ -44,7 +54,22 @@ export function readWorkerInfo(value: unknown): WorkerInfo {
     fingerprint: fields.fingerprint == null ? null : textOf(fields.fingerprint, "fingerprint"),
     contextTokensMax: countOf(fields.contextTokensMax, "contextTokensMax"),
     kv: fields.kv == null ? null : readKv(fields.kv),
+    ...(fields.role == null ? {} : { role: readRole(fields.role) }),
+    ...(fields.transfer == null ? {} : { transfer: readTransfer(fields.transfer) }),
   };
+}
+
+function readRole(value: unknown): WorkerRole {
+  const role = ROLES.find((known) => known === value);
+  if (role === undefined) throw unreadable("role", `one of ${ROLES.join(", ")}`, value);
+  return role;
+}
+
+function readTransfer(value: unknown): TransferAddress {
+  const fields = objectOf(value, "transfer");
+  const port = countOf(fields.port, "transfer.port");
+  if (port < 1 || port > PORT_MAX) throw unreadable("transfer.port", `1 to ${PORT_MAX}`, port);
+  return { host: textOf(fields.host, "transfer.host"), port };
 }
 
 /** An address without a slash at the end. Throws INVALID_ARGUMENT for anything but http(s). */

@@ -38,10 +38,12 @@ export type {
   Member,
   Membership,
   MembershipListener,
+  TransferAddress,
   WorkerInfo,
   WorkerKind,
   WorkerKv,
   WorkerLoad,
+  WorkerRole,
   WorkerState,
   ZmqEvents,
 } from "./worker.ts";

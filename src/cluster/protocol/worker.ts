@@ -28,6 +28,22 @@ export interface WorkerInfo {
   readonly contextTokensMax: number;
   /** Null: its cache announces nothing. */
   readonly kv: WorkerKv | null;
+  /** Absent: both. */
+  readonly role?: WorkerRole;
+  /** Where workers of its fingerprint ask for its blocks. Absent: nowhere. */
+  readonly transfer?: TransferAddress;
+}
+
+/**
+ * prefill: computes prompts for others, and whole requests where no other can · decode: gets
+ * requests, whose prompts others compute · both: computes its own prompts.
+ */
+export type WorkerRole = "both" | "prefill" | "decode";
+
+/** Where a worker gives blocks to others. */
+export interface TransferAddress {
+  readonly host: string;
+  readonly port: number;
 }
 
 /** How a worker's cache is announced. */

@@ -42,6 +42,10 @@ const PASSED_HEADERS = ["accept", "traceparent", "tracestate", "user-agent"] as 
 
 const HEADER_LENGTH_MAX = 1024;
 
+const OWN_FIELD =
+  "Cannot use perigee.kv_source: must be left out, the router chooses where keys and values " +
+  "come from";
+
 export interface RequestParts {
   readonly path: string;
   readonly text: string;
@@ -59,6 +63,9 @@ export function readRequest(parts: RequestParts): GenerationRequest {
     throw new EngineError("INVALID_ARGUMENT", "Cannot use body: must be a JSON object", {
       param: "body",
     });
+  }
+  if (isPlainObject(body.perigee) && Object.hasOwn(body.perigee, "kv_source")) {
+    throw new EngineError("INVALID_ARGUMENT", OWN_FIELD, { param: "perigee.kv_source" });
   }
   const kind = KINDS[path] ?? "other";
   const promptCount = kind === "chat" ? 1 : promptsIn(body.prompt ?? body.input);

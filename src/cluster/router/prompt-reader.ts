@@ -97,7 +97,7 @@ function readPrompts(
         promptTokens,
         prefixHash,
       },
-      ...{ isUnseen: !request.stream, isText: origin === "text" },
+      ...{ isUnseen: !request.stream, mayFetch: mayFetch(request), isText: origin === "text" },
     },
   };
 }
@@ -136,4 +136,9 @@ function promptText({ body, text }: GenerationRequest): string {
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
   if (typeof first === "string") return first;
   return first === undefined ? text : JSON.stringify(first);
+}
+
+/** Whether keys and values of its prompt may come from another worker. */
+function mayFetch({ kind, isPrivate, promptCount }: GenerationRequest): boolean {
+  return (kind === "chat" || kind === "completions") && !isPrivate && promptCount === 1;
 }

@@ -5,6 +5,7 @@ import { HttpError } from "#server";
 import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
 import { MarkerReader } from "./marker-reader.ts";
+import { bodyFor } from "./order-body.ts";
 import { type EndWatch, type PromptUsage, usageIn } from "./prompt-usage.ts";
 import {
   busyMs,
@@ -19,7 +20,7 @@ import type { SharedPart } from "./shared-loads.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
 import type { Watched } from "./sweep.ts";
 import type { Waiting } from "./waiting-room.ts";
-import { answerText, foreignBody, isMarkable, markedBody } from "./worker-body.ts";
+import { answerText, isMarkable } from "./worker-body.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** A worker that gets the request. */
@@ -352,15 +353,18 @@ export class Relay implements Watched {
     return isMarkable(info) && this.#marked !== null ? this.#marked : new LineReader();
   }
 
-  #attemptAt({ link, reservation, shared }: Place, reader: StreamReader | null): Attempt {
+  #attemptAt(place: Place, reader: StreamReader | null): Attempt {
+    const { link, reservation, shared, source } = place;
     const { request, response, headers } = this.#order;
+    const sent = { marked: this.#marked, cachedTokens: this.#cachedTokens, kvSource: source };
+    const body = bodyFor(link.info, this.#order, { ...sent, codecs: this.#tools.codecs });
     const { limits, sweep, metrics, showWorker } = this.#tools;
     const { id } = link.info;
     const own = showWorker ? { ...headers, "x-perigee-worker": id } : headers;
     let isFirst = this.notes.migrations === 0;
     return new Attempt({
       ...{ link, reader, limits, sweep, client: this.#client },
-      ...{ path: request.path, headers: request.headers, body: this.#bodyFor(link) },
+      ...{ path: request.path, headers: request.headers, body },
       passOn: (status, answered) => {
         response.writeHead(status, { ...own, ...passedHeaders(answered) });
         // The client's stream writes to the connection itself.
@@ -378,21 +382,6 @@ export class Relay implements Watched {
         reservation.tokens(count);
         shared?.tokens();
       },
-    });
-  }
-
-  #bodyFor({ info }: WorkerLink): string {
-    const { codecs } = this.#tools;
-    const { request, promptTokenIds, seed, created } = this.#order;
-    const isKnown = request.kind === "chat" || request.kind === "completions";
-    if (isKnown && info.kind !== "perigee") return foreignBody(request, info);
-    if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
-    const marked = this.#marked;
-    const begun = marked?.begun === true;
-    return markedBody(request, {
-      ...{ seed, created, promptTokenIds: codecs.agrees(info) ? promptTokenIds : null },
-      progress: begun ? marked.choices : null,
-      cachedTokens: this.#cachedTokens,
     });
   }
 }

@@ -1,6 +1,7 @@
 /** The body that a worker gets. */
 import { isPlainObject } from "#base";
 import type { WorkerInfo } from "#cluster/protocol";
+import type { KvSource } from "#cluster/routing";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { ChoiceProgress } from "./marker-reader.ts";
 
@@ -15,6 +16,8 @@ export interface PrivateFields {
   /** Set where an earlier worker has begun. */
   readonly progress: readonly ChoiceProgress[] | null;
   readonly cachedTokens: number;
+  /** Who gives keys and values of the prompt; null: no worker. */
+  readonly kvSource: Pick<KvSource, "address" | "compute"> | null;
 }
 
 /** Workers with a fingerprint read the private field. */
@@ -72,12 +75,16 @@ function withIds(
 }
 
 function privateJson({ stream }: GenerationRequest, fields: PrivateFields): string {
-  const { seed, created, progress, cachedTokens } = fields;
+  const { seed, created, progress, cachedTokens, kvSource } = fields;
   const parts = [`"seed":${seed}`, `"created":${created}`];
   if (stream) parts.push('"markers":true');
   if (progress !== null) {
     const choices = progress.map(({ ids, ended }) => `{"token_ids":"${ids}","ended":${ended}}`);
     parts.push(`"continue":[${choices.join(",")}]`, `"cached_tokens":${cachedTokens}`);
+  }
+  if (kvSource !== null) {
+    const { address, compute } = kvSource;
+    parts.push(`"kv_source":${JSON.stringify({ ...address, compute })}`);
   }
   return `{${parts.join(",")}}`;
 }

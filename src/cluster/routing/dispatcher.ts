@@ -16,6 +16,7 @@ import { FleetSpeeds } from "./fleet-speeds.ts";
 import type { PromptInFlight } from "./in-flight-prefixes.ts";
 import { KnownModels } from "./known-models.ts";
 import { prefixPlan } from "./kv-cost.ts";
+import { type KvSource, KvSources } from "./kv-sources.ts";
 import { LoadBooks } from "./load-books.ts";
 import { BLOCK_TOKENS, type PrefixFinder, type PrefixQuery } from "./prefix-finder.ts";
 import type { Reservation } from "./reservation.ts";
@@ -31,6 +32,8 @@ export interface DispatchRequest extends RoutingRequest, PrefixQuery {
   readonly excluded: ReadonlySet<string>;
   /** Its answer comes in one piece: when its first token came is not seen. Default: false. */
   readonly isUnseen?: boolean;
+  /** Keys and values of its prompt may come from another worker. Default: false. */
+  readonly mayFetch?: boolean;
 }
 
 /** What the dispatcher is made of. */
@@ -57,6 +60,8 @@ export interface Routed {
   readonly worker: WorkerInfo;
   /** Must be ended, in whichever way the request ends. */
   readonly reservation: Reservation;
+  /** Who gives keys and values of the prompt to the worker; null: no worker. */
+  readonly source: KvSource | null;
   readonly choice: RoutingChoice;
   /** Of the chosen worker: cached tokens, as far as the index knows; 0 where no index was asked. */
   readonly promisedTokens: number;
@@ -116,6 +121,8 @@ export class Dispatcher {
   readonly books: LoadBooks;
   readonly speeds: FleetSpeeds;
   readonly traffic = new Traffic();
+  /** Who gives keys and values of a prompt to the worker that it was sent to. */
+  readonly sources: KvSources;
   readonly #options: DispatcherOptions;
   readonly #policy: RoutingPolicy;
   readonly #models: KnownModels;
@@ -130,6 +137,10 @@ export class Dispatcher {
     this.speeds = new FleetSpeeds(clock);
     this.books = new LoadBooks({ clock, observer: this.speeds });
     this.#policy = createPolicy(policy, { rng, outlook: () => this.traffic.outlook() });
+    this.sources = new KvSources({
+      ...{ membership, books: this.books, isOpen: options.isOpen ?? (() => true) },
+      candidates: (request, workers) => this.#candidates(request, workers, true),
+    });
     for (const { info } of membership.workers.values()) this.#joined(info);
     this.#stopListening = membership.listen({
       joined: ({ info }) => this.#joined(info),
@@ -252,7 +263,9 @@ export class Dispatcher {
     if (candidate === undefined) return { type: "unrouted", reason: "gone" };
     const { info: worker, blockTokens } = candidate;
     const plans = candidates.map((each) => prefixPlan(request, each));
-    const uncachedTokens = plans[chosen]?.uncachedTokens ?? request.promptTokens;
+    const planned = plans[chosen]?.uncachedTokens ?? request.promptTokens;
+    const source = request.mayFetch === true ? this.sources.sourceFor(request, worker) : null;
+    const uncachedTokens = Math.min(planned, source?.leftTokens ?? planned);
     const reservation = this.books.reserve({
       workerId: worker.id,
       epoch: worker.epoch,
@@ -260,19 +273,22 @@ export class Dispatcher {
       uncachedTokens,
       blockTokens,
       isUnseen: request.isUnseen ?? false,
+      isFed: source !== null,
     });
+    if (source !== null) reservation.watch(source);
     this.#watch(reservation, this.#options.prefixes.routed(request, worker));
     const fewest = Math.min(...plans.map((plan) => plan.uncachedTokens));
     return {
       type: "routed",
       worker,
       reservation,
+      source,
       choice: { ...choice, chosen },
-      promisedTokens: request.promptTokens - uncachedTokens,
+      promisedTokens: request.promptTokens - planned,
       bestTokens: request.promptTokens - fewest,
       served: (cachedTokens) => {
         const { promptTokens } = request;
-        this.traffic.served(promptTokens, cachedTokens ?? promptTokens - uncachedTokens);
+        this.traffic.served(promptTokens, cachedTokens ?? promptTokens - planned);
         this.#options.prefixes.served(request, worker, cachedTokens);
       },
     };
@@ -316,7 +332,7 @@ export class Dispatcher {
         reason = leftOut;
       }
     }
-    return { workers: withRoom(request, workers), reason };
+    return { workers: withRoom(request, withoutPrefills(workers)), reason };
   }
 
   /** Whether workers of the model may come, as far as can be known [CL131]. */
@@ -344,6 +360,12 @@ export class Dispatcher {
 interface EligibleMembers {
   readonly workers: readonly WorkerInfo[];
   readonly reason: Unrouted["reason"];
+}
+
+/** Those that compute prompts for others get whole requests where no other is left. */
+function withoutPrefills(workers: readonly WorkerInfo[]): readonly WorkerInfo[] {
+  const others = workers.filter(({ role }) => role !== "prefill");
+  return others.length > 0 ? others : workers;
 }
 
 /** Workers whose context is too short would refuse; where all are, one of them says so. */

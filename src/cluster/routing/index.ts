@@ -12,6 +12,8 @@
  *                        worker-account.ts: one worker's sums
  *   fleet-speeds.ts      speeds of all workers; measured-speeds.ts: of one; decayed-fit.ts,
  *                        relative-speed.ts: whether it differs from others
+ *   kv-sources.ts        who gives keys and values of a prompt to the worker that got it;
+ *                        kv-source.ts: the choice
  *   served-model.ts      models and adapters by their names
  *   traffic.ts           how often requests come, and how long they are
  *   prefix-finder.ts     asks each index that knows of a worker
@@ -47,6 +49,7 @@ export { FleetSpeeds } from "./fleet-speeds.ts";
 export { hashText } from "./hash-ring.ts";
 export { InFlightPrefixes, type PromptInFlight } from "./in-flight-prefixes.ts";
 export type { TrafficOutlook } from "./kv-cost.ts";
+export type { KvSource } from "./kv-sources.ts";
 export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
 export {
   type HitLedger,

@@ -13,6 +13,11 @@ export interface LoadClaim {
   readonly blockTokens: number;
   /** Its answer comes in one piece: when its first token came is not seen. Default: false. */
   readonly isUnseen?: boolean;
+  /**
+   * Keys and values of its prompt come from another worker: when its first token came says nothing
+   * of this one's speed. Default: false.
+   */
+  readonly isFed?: boolean;
 }
 
 /** How a request ended; the books do not tell these apart, speeds and metrics do. */
@@ -85,6 +90,7 @@ export class Reservation {
   readonly #onEnd: () => void;
   readonly #share: Share;
   readonly #watchers: ReservationWatcher[] = [];
+  readonly #isFed: boolean;
   #phase: "dispatched" | "decoding" | "over" = "dispatched";
   #outputTokens = 0;
   #touchedMs: number;
@@ -98,6 +104,7 @@ export class Reservation {
     this.promptTokens = claim.promptTokens;
     this.uncachedTokens = claim.uncachedTokens;
     this.#blockTokens = claim.blockTokens;
+    this.#isFed = claim.isFed ?? false;
     this.#account = account;
     this.#clock = clock;
     this.#observer = observer;
@@ -144,7 +151,7 @@ export class Reservation {
     this.#phase = "decoding";
     const nowMs = this.#touch();
     const { headSinceMs, uncachedTokens: tokens, uncachedPairs: pairs, follows } = this.#share;
-    if (headSinceMs !== null) {
+    if (headSinceMs !== null && !this.#isFed) {
       this.#observer?.prefilled(this.workerId, { tokens, pairs, follows }, nowMs - headSinceMs);
     }
     this.#account.stopWaiting(this.#share, nowMs);

@@ -9,6 +9,7 @@ import {
 } from "#engine/protocol";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
 import type { SamplingParams } from "#sampling";
+import { kvSourceOf } from "./kv-source-check.ts";
 import type { ModelText } from "./model-text.ts";
 import {
   checkCount,
@@ -28,6 +29,8 @@ export interface OptionScope {
   /** Most sequences of one request: as many as may wait. */
   readonly sequencesMax: number;
   readonly warn: (message: string) => void;
+  /** Whether keys and values can come from other engines. */
+  readonly canFetchKv: boolean;
   /** The drafts that the model was loaded with, the usual ones first. */
   readonly drafts: readonly DraftLimits[];
   /** Whether lookup drafts beside a network, unless a request names a kind. */
@@ -44,7 +47,8 @@ export async function checkOptions(
 ): Promise<Omit<EngineRequest, PromptFields>> {
   const { text, vocabularySize, sequencesMax, warn } = scope;
   checkKinds(options);
-  const { signal, requestId, cacheSalt, retention, priority, ...sampling } = options;
+  const { signal, requestId, cacheSalt, retention, priority, kvSource, ...sampling } = options;
+  const source = kvSourceOf({ ...(kvSource != null && { kvSource }) }, scope.canFetchKv);
   const params = parseSampling(sampling, vocabularySize);
   checkCount(params, sequencesMax);
   requireTokenizer(params, text);
@@ -53,6 +57,7 @@ export async function checkOptions(
     cacheSalt: cacheSalt ?? null,
     retention: retentionOf(retention, warn),
     priority: priority ?? 0,
+    ...(source !== null && { kvSource: source }),
     badWordTokenIds: await text.badWords(params.badWords, signal),
     thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
     ...(await draftsOf(params, scope, { signal, cacheSalt: cacheSalt ?? null })),

@@ -1,45 +1,87 @@
 /** What one engine asks of another: blocks of a prompt. */
-import { z } from "zod";
-import { EngineError } from "#base";
+import { EngineError, isPlainObject } from "#base";
 
 /** Bytes of the description before the token ids. */
 const HEAD_BYTES_MAX = 8192;
 const SALT_LENGTH_MAX = 4096;
 
-const Head = z.strictObject({
-  /** Both engines' `ModelInfo.fingerprint`: weights, arithmetic and format of blocks. */
-  fingerprint: z.string().max(256),
-  blockTokens: z.int().positive(),
-  bytesPerBlock: z.int().positive(),
-  cacheSalt: z.string().max(SALT_LENGTH_MAX).nullable(),
-  /** The first block that is wanted, and how many are. */
-  from: z.int().nonnegative(),
-  blocks: z.int().positive(),
-  /** Compute what is not stored; off: only what is stored is wanted. */
-  compute: z.boolean(),
-  priority: z.int(),
-  deadlineMs: z.int().positive(),
-});
-
 /** A question for blocks of a prompt. */
-export interface BlockAsk extends z.output<typeof Head> {
+export interface BlockAsk {
+  /** Both engines' `ModelInfo.fingerprint`: weights, arithmetic and format of blocks. */
+  readonly fingerprint: string;
+  readonly blockTokens: number;
+  readonly bytesPerBlock: number;
+  readonly cacheSalt: string | null;
+  /** The first block that is wanted, and how many are. */
+  readonly from: number;
+  readonly blocks: number;
+  /** Compute what is not stored; off: only what is stored is wanted. */
+  readonly compute: boolean;
+  readonly priority: number;
+  readonly deadlineMs: number;
   readonly tokens: Int32Array<ArrayBuffer>;
 }
 
-const Answer = z.union([
-  z.strictObject({
-    /** Null: nothing of what was asked for is stored. */
-    offer: z.string().max(256).nullable(),
-    /** Blocks that come, from the first one that was asked for on. */
-    blocks: z.int().nonnegative(),
-    /** Of the prompt's leading blocks, those that were stored when it was asked. */
-    storedBlocks: z.int().nonnegative(),
-  }),
-  z.strictObject({ error: z.string().max(4096) }),
-]);
-
 /** What an engine answers. */
-export type BlockAnswer = z.output<typeof Answer>;
+export type BlockAnswer = BlocksToCome | { readonly error: string };
+
+export interface BlocksToCome {
+  /** Null: nothing of what was asked for is stored. */
+  readonly offer: string | null;
+  /** Where it is read, on the machine that was asked. */
+  readonly port: number;
+  /** Blocks that come, from the first one that was asked for on. */
+  readonly blocks: number;
+  /** Of the prompt's leading blocks, those that were stored when it was asked. */
+  readonly storedBlocks: number;
+}
+
+type Check = (value: unknown) => boolean;
+
+const isText =
+  (most: number): Check =>
+  (value) =>
+    typeof value === "string" && value.length <= most;
+const isWhole =
+  (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
+  (value) =>
+    Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
+const orNull =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value);
+
+const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
+  fingerprint: isText(256),
+  blockTokens: isWhole(1),
+  bytesPerBlock: isWhole(1),
+  cacheSalt: orNull(isText(SALT_LENGTH_MAX)),
+  from: isWhole(0),
+  blocks: isWhole(1),
+  compute: (value) => typeof value === "boolean",
+  priority: isWhole(Number.MIN_SAFE_INTEGER),
+  deadlineMs: isWhole(1, 2 ** 31 - 1),
+};
+
+const TO_COME: Readonly<Record<keyof BlocksToCome, Check>> = {
+  offer: orNull(isText(256)),
+  port: isWhole(0, 65_535),
+  blocks: isWhole(0),
+  storedBlocks: isWhole(0),
+};
+
+const REFUSAL: Readonly<Record<"error", Check>> = { error: isText(4096) };
+
+/** Whether a value has these fields, and no others. */
+function hasFields<Fields extends object>(
+  value: unknown,
+  checks: Readonly<Record<keyof Fields, Check>>,
+): value is Fields {
+  if (!isPlainObject(value)) return false;
+  const names = Object.keys(checks) as (keyof Fields & string)[]; // a record's own keys
+  if (Object.keys(value).length !== names.length) return false;
+  return names.every((name) => Object.hasOwn(value, name) && checks[name](value[name]));
+}
 
 const LENGTH_BYTES = 4;
 
@@ -69,15 +111,15 @@ export function decodeAsk(
   if (count < 1 || count > tokensMax) {
     throw unreadable(`it must have 1 to ${tokensMax} token ids, has ${count}`);
   }
-  const head = Head.safeParse(jsonOf(bytes.subarray(LENGTH_BYTES, start)));
-  if (!head.success) throw unreadable(z.prettifyError(head.error));
+  const head = jsonOf(bytes.subarray(LENGTH_BYTES, start));
+  if (!hasFields<Omit<BlockAsk, "tokens">>(head, HEAD)) throw unreadable("its head is not one");
   const tokens = new Int32Array(count);
   for (let place = 0; place < count; place++) {
     const id = bytes.readInt32LE(start + 4 * place);
     if (id < 0 || id >= vocabularySize) throw unreadable(`token id ${id} is in no vocabulary`);
     tokens[place] = id;
   }
-  return { ...head.data, tokens };
+  return { ...head, tokens };
 }
 
 export function encodeAnswer(answer: BlockAnswer): Uint8Array {
@@ -87,9 +129,10 @@ export function encodeAnswer(answer: BlockAnswer): Uint8Array {
 /** Parses a peer's answer. Throws INVALID_ARGUMENT. */
 export function decodeAnswer(message: Uint8Array): BlockAnswer {
   if (message.length > HEAD_BYTES_MAX) throw unreadable("it is too long");
-  const answer = Answer.safeParse(jsonOf(message));
-  if (!answer.success) throw unreadable(z.prettifyError(answer.error));
-  return answer.data;
+  const answer = jsonOf(message);
+  if (hasFields<BlocksToCome>(answer, TO_COME)) return answer;
+  if (hasFields<{ error: string }>(answer, REFUSAL)) return answer;
+  throw unreadable("it is no answer");
 }
 
 function jsonOf(bytes: Uint8Array): unknown {

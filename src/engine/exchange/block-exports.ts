@@ -98,7 +98,7 @@ export class BlockExports {
     const full = Math.min(fullBlocks(tokens.length, cache.blockTokens), from + ask.blocks);
     const wanted = ask.compute ? full : Math.min(full, stored);
     const blocks = wanted - from;
-    if (blocks <= 0) return { offer: null, blocks: 0, storedBlocks: stored };
+    if (blocks <= 0) return { offer: null, port: 0, blocks: 0, storedBlocks: stored };
     const computes = stored < wanted;
     const key = computes ? this.#nextKey++ : null;
     if (key !== null) engine.add(prefillRequest(key, ask));
@@ -116,10 +116,10 @@ export class BlockExports {
     traffic.startOutgoing(transfer, offer);
     void offer.ended.then(() => this.#end(one));
     this.#parts.onWake();
-    return { offer: offer.id, blocks, storedBlocks: stored };
+    return { offer: offer.id, port: port.dataPort, blocks, storedBlocks: stored };
   }
 
-  /** All was sent, or nobody wants it any more. */
+  /** All was sent, or it is not wanted any more. */
   #end({ transfer, computing }: Export): void {
     const { cache, engine, traffic } = this.#parts;
     this.#exports.delete(transfer);
@@ -130,7 +130,7 @@ export class BlockExports {
   }
 }
 
-/** Computes the prompt, and one token that nobody reads. */
+/** Computes the prompt, and one token that is not read. */
 function prefillRequest(key: RequestKey, ask: BlockAsk): EngineRequest {
   return {
     ...{ key, requestId: `prefill-${key}`, promptTokenIds: ask.tokens.slice() },

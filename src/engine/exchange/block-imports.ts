@@ -4,6 +4,9 @@ import { type EndedReceive, scopeKey } from "#kvcache";
 import { decodeAnswer, encodeAsk } from "./block-ask.ts";
 import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
 
+/** An answer says what will come: it takes no longer than a step of the other engine. */
+const ANSWER_MS = 5000;
+
 /** A request whose blocks come from another engine. */
 interface Import {
   readonly transfer: number;
@@ -138,7 +141,8 @@ export class BlockImports {
       tokens: tokens.slice(0, (from + blocks) * cache.blockTokens + 1),
     });
     const { signal } = stop;
-    const answer = decodeAnswer(await port.ask({ peer, message, signal, deadlineMs }));
+    const asked = { peer, message, signal, deadlineMs: Math.min(ANSWER_MS, deadlineMs) };
+    const answer = decodeAnswer(await port.ask(asked));
     if ("error" in answer) throw new Error(answer.error);
     const started = this.#byTransfer.get(transfer);
     if (started === undefined) return;
@@ -147,7 +151,9 @@ export class BlockImports {
     if (offer === null) traffic.stopIncoming(transfer);
     else {
       const pieces = Math.min(blocks, answer.blocks) * cache.groupCount;
-      traffic.readFrom(transfer, { peer, offer, pieces, deadlineMs });
+      const from = { host: peer.host, port: answer.port };
+      const onFailure = (error: unknown) => this.#warn(started, messageOf(error));
+      traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure });
     }
   }
 

@@ -6,7 +6,7 @@
  *   block-exports.ts   questions of other engines: blocks are sent as they are computed
  *   block-ask.ts       the question and its answer, as bytes
  *   peer-traffic.ts    brings the cache's jobs together with the port's pieces
- *   peer-port.ts       what is needed of the transport
+ *   peer-port.ts       what is needed of the transport; network-port.ts: `#transfer` as such
  *
  * Invariant: what does not come is computed; a failed transfer costs time only.
  * Invariant: nothing is sent that a failed step should have computed.
@@ -15,5 +15,6 @@
  */
 export type { BlockIdentity, ExchangeParts } from "./exchange-parts.ts";
 export { type ExchangeStats, KvExchange } from "./kv-exchange.ts";
+export { openPeerPort } from "./network-port.ts";
 export type { PeerAddress, PeerPort, PortAsk, PortOffer, PortRead } from "./peer-port.ts";
 export { PeerTraffic } from "./peer-traffic.ts";

@@ -54,7 +54,7 @@ export class KvExchange {
     this.#imports.start(request);
   }
 
-  /** Ends a request that still waits for its blocks; false: the engine has it, or nobody. */
+  /** Ends a request that still waits for its blocks; false: the engine has it, or it ended. */
   abort(key: RequestKey): boolean {
     return this.#imports.abort(key);
   }

@@ -14,7 +14,7 @@ export interface PortOffer {
   ready(piece: number, ranges: readonly Uint8Array[], sent: () => void): void;
   /** Ends the offer: the reader is told why. */
   fail(reason: string): void;
-  /** Settles when all pieces were sent, or nobody reads them any more. */
+  /** Settles when all pieces were sent, or are not read any more. */
   readonly ended: Promise<unknown>;
 }
 
@@ -45,7 +45,10 @@ export interface PortAsk {
 
 /** This engine's connection to others. Both sides of each connection know the fleet's secret. */
 export interface PeerPort {
+  /** Where questions are answered. */
   readonly address: PeerAddress;
+  /** Where offers are read, on the same machine. */
+  readonly dataPort: number;
   offer(shape: {
     readonly pieces: number;
     readonly pieceBytesMax: number;

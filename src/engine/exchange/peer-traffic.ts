@@ -9,6 +9,8 @@ export interface TrafficSource {
   /** Leading pieces that come; all further ones fail. */
   readonly pieces: number;
   readonly deadlineMs: number;
+  /** Told why pieces do not come. */
+  readonly onFailure: (error: unknown) => void;
 }
 
 /** A piece with a place to come to. */
@@ -97,7 +99,7 @@ export class PeerTraffic implements PeerLink {
   }
 
   async #read({ waiting, stop }: Incoming, source: TrafficSource): Promise<void> {
-    const { peer, offer, deadlineMs } = source;
+    const { peer, offer, deadlineMs, onFailure } = source;
     const pieces: PieceTarget[] = [];
     for (const { piece, into, settle } of [...waiting.values()]) {
       if (piece < source.pieces) pieces.push({ piece, into });
@@ -112,8 +114,10 @@ export class PeerTraffic implements PeerLink {
       waiting.delete(piece);
     };
     const { signal } = stop;
-    // Why it failed shows in what the cache got; the caller computes the rest.
-    await this.#port.read({ peer, offer, pieces, onPiece, signal, deadlineMs }).catch(() => {});
+    // What does not come is computed.
+    await this.#port
+      .read({ peer, offer, pieces, onPiece, signal, deadlineMs })
+      .catch((error: unknown) => onFailure(error));
   }
 }
 

@@ -11,6 +11,7 @@ import type {
 } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
 import type { EngineOptions } from "./config.ts";
+import type { KvSourceOptions } from "./kv-source.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
 import type { EngineStats } from "./stats.ts";
 
@@ -52,6 +53,11 @@ export interface GenerateOptions extends SamplingOptions {
   readonly retention?: RetentionOptions | RetentionConfig;
   /** An integer: smaller ones run first where the scheduler's policy is `priority`. */
   readonly priority?: number;
+  /**
+   * Another engine of the same model and settings that gives keys and values of the prompt: both
+   * are loaded with `kvTransfer`. What it does not give is computed here.
+   */
+  readonly kvSource?: KvSourceOptions;
   /** A name for metrics and results; not in use by another request. Default: a fresh one. */
   readonly requestId?: string;
 }

@@ -3,6 +3,7 @@ import { invalidSetting, issueText } from "#base";
 import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
 import { DRAFT_KINDS, DRAFT_LENGTH_MAX, DRAFT_WIDTH_MAX, GrammarOptions } from "#sampling";
 import { SchedulerConfig } from "#scheduler";
+import { KvTransferOptions } from "./kv-transfer-config.ts";
 import { MockOptions } from "./mock-config.ts";
 
 const byteCount = z.int().positive();
@@ -237,19 +238,6 @@ export const SpeculativeOptions = z
     path: ["model"],
     error: "must be left out with kind auto, which takes a drafter of the model's own folder",
   });
-
-/** Blocks that travel between engines of one model. */
-export const KvTransferOptions = z.strictObject({
-  host: z.string().min(1).default("127.0.0.1").describe("Address that other engines reach."),
-  port: z.int().min(0).max(65_535).default(0).describe("Its port; 0: a free one."),
-  secrets: z
-    .array(z.string().min(1))
-    .default([])
-    .describe(
-      "Secrets that other engines must know, the first one for connections to them; none: only " +
-        "engines of this machine are let in.",
-    ),
-});
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
 export const EngineOptions = z

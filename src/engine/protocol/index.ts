@@ -3,10 +3,11 @@
  *
  *   api.ts          arguments and results of callers; stats.ts: counts of an engine
  *   config.ts       how a model is loaded and run
- *   mock-config.ts  costs in place of a model
+ *   mock-config.ts  costs in place of a model; kv-transfer-config.ts: blocks that travel
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
  *   loaded-drafts.ts  what a model's tokens are drafted by; speculation-info.ts: what callers see
+ *   kv-source.ts    other engines that give keys and values of a prompt
  *   earlier-tokens.ts  what other engines generated of a request
  *   heartbeat.ts    shows callers whether the engine still runs
  *   embed-length.ts errors and warnings about texts to embed
@@ -49,6 +50,7 @@ export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts
 export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
 export { Heartbeat } from "./heartbeat.ts";
+export type { KvSource, KvSourceOptions } from "./kv-source.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
 export { CostFileConfig, MockOptions, MockWorkerOptions, parseCostFile } from "./mock-config.ts";
 export {
@@ -60,7 +62,6 @@ export {
   FIRST_CLIENT,
   type FromEngine,
   firstKeyOf,
-  type KvSource,
   type LoadMessage,
   type LoadPhase,
   type LoadPhaseName,

@@ -11,6 +11,7 @@ import type { GrammarVocabulary } from "#tokenizer";
 import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 import type { EarlierTokens } from "./earlier-tokens.ts";
+import type { KvSource } from "./kv-source.ts";
 import type { CacheReport, EngineStats } from "./stats.ts";
 
 /**
@@ -67,19 +68,10 @@ export interface EngineRequest {
   readonly draftShape: WantedShape | null;
   /** Tokens that the output is likely to repeat; null: none are known. */
   readonly predictedTokenIds: Int32Array | null;
-  /** Who has, or computes, keys and values of the prompt. Absent: nobody is asked. */
+  /** Who has, or computes, keys and values of the prompt. Absent: no other engine is asked. */
   readonly kvSource?: KvSource;
   /** Prompt tokens that another engine computed for this request: they were found in no cache. */
   readonly computedElsewhere?: number;
-}
-
-/** Another engine that gives blocks of a prompt. */
-export interface KvSource {
-  readonly peer: { readonly host: string; readonly port: number };
-  /** It computes what it does not have; off: only what it has stored is fetched. */
-  readonly compute: boolean;
-  /** What has not come by then is computed here. */
-  readonly deadlineMs: number;
 }
 
 /** How much may be drafted, and by what. */

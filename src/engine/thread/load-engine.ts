@@ -1,5 +1,6 @@
 import { openCheckpoint } from "#checkpoint";
 import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
+import { openPeerPort } from "#engine/exchange";
 import { EncoderEngine } from "#engine/forward";
 import type { EngineOptions, LoadMessage } from "#engine/protocol";
 import {
@@ -13,6 +14,7 @@ import {
 import { refuseWindow } from "./attention-window.ts";
 import { cudaSettings } from "./cuda-settings.ts";
 import { embeddingInfo } from "./embedding-info.ts";
+import { withWay } from "./exchange-way.ts";
 import { loadDecoder } from "./load-decoder.ts";
 import { loadMock } from "./load-mock.ts";
 import { LoadPhases } from "./load-phases.ts";
@@ -45,7 +47,7 @@ export async function loadEngine(
       const loading = { message, context, phases, checkpoint, sources, device };
       const loaded =
         model.kind === "decoder"
-          ? await withWay(loading, (way) => loadDecoder({ ...loading, way }, model))
+          ? await withWay(wayOf(message, context), (way) => loadDecoder({ ...loading, way }, model))
           : await loadEncoder({ ...loading, way: null }, model);
       // From here on a step that allocates memory is a bug; an encoder's steps were not measured.
       if (model.kind === "decoder") device.seal();
@@ -57,6 +59,12 @@ export async function loadEngine(
   } finally {
     checkpoint.close();
   }
+}
+
+/** Null: blocks stay here. */
+function wayOf({ options }: LoadMessage, { timer }: LoadContext) {
+  const { kvTransfer } = options;
+  return kvTransfer && (() => openPeerPort(kvTransfer, timer));
 }
 
 function openEngineDevice(options: EngineOptions, context: LoadContext): Promise<Device> {

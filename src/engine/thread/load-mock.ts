@@ -16,9 +16,9 @@ import type { EngineInfo, EngineOptions, LoadMessage, MockOptions } from "#engin
 import { type DecoderSpec, describeModel } from "#models";
 import { BatchWriter } from "#sampling";
 import { Scheduler } from "#scheduler";
+import { compilersOf } from "./compilers.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { endTokens } from "./end-tokens.ts";
-import { compilersOf } from "./compilers.ts";
 import { LoadPhases } from "./load-phases.ts";
 import type { LoadContext, LoadedEngine } from "./loading.ts";
 

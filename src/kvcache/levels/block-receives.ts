@@ -188,7 +188,7 @@ export class BlockReceives {
     if (place === null || known !== null) this.#books.release(host);
     if (place === null) return false;
     if (known !== null) {
-      // Somebody computed it meanwhile.
+      // It was computed here meanwhile.
       chain.follow(known);
       return this.#hold(known, held);
     }

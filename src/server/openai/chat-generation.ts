@@ -3,7 +3,7 @@ import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
 import { fieldError } from "./parse-request.ts";
-import { earlierAnswer, resumeUsage } from "./perigee-field.ts";
+import { earlierAnswer, kvSourceOption, resumeUsage } from "./perigee-field.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
@@ -51,6 +51,7 @@ export async function chatGeneration(
       },
     ),
     ...deliveryOptions(request, call),
+    ...kvSourceOption(request.perigee),
   };
   const { perigee } = request;
   const earlier = earlierAnswer(request, {

@@ -2,7 +2,7 @@ import type { GeneratedTokens, GenerateOptions, TextCodec, TokenPrompt } from "#
 import type { Call, ServerContext } from "../context.ts";
 import type { CompletionsRequest } from "./completions-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
-import { earlierAnswer, isBegun, resumeUsage, unusable } from "./perigee-field.ts";
+import { earlierAnswer, isBegun, kvSourceOption, resumeUsage, unusable } from "./perigee-field.ts";
 import { encodePrompts } from "./prompts.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
@@ -42,7 +42,10 @@ export async function completionsGeneration(
 ): Promise<CompletionsGeneration> {
   const { codec } = context.model;
   const promptOnly = request.echo === true && request.max_tokens === 0;
-  const options = generateOptions(context, request, promptOnly, call);
+  const options = {
+    ...generateOptions(context, request, promptOnly, call),
+    ...kvSourceOption(request.perigee),
+  };
   const prompts = await preparePrompts(context, request, { options, signal: call.signal });
   const { perigee } = request;
   const { n = 1, beamWidth } = options;

@@ -3,7 +3,7 @@
  * what it did itself, and moves a request from one worker to another: docs/design/migration.md.
  */
 import { z } from "zod";
-import type { GeneratedTokens } from "#engine";
+import type { GeneratedTokens, GenerateOptions } from "#engine";
 import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import { isTokenIds } from "./fields.ts";
 import { fieldError } from "./parse-request.ts";
@@ -11,6 +11,9 @@ import type { UsageCounter } from "./usage.ts";
 
 /** The year 9999: a later time is no time. */
 const CREATED_MAX = 253_402_300_799;
+const HOST_LENGTH_MAX = 253;
+const PORT_MAX = 65_535;
+const DEADLINE_MS_MAX = 2 ** 31 - 1;
 
 /** Ids as markers have them. Text, because a list of a million numbers is a million values. */
 const idText = z
@@ -25,6 +28,14 @@ const common = {
     ...{ min: 1, max: LIST_LIMITS.continue },
   }).nullish(),
   cached_tokens: z.int().min(0).nullish(),
+  kv_source: z
+    .strictObject({
+      host: z.string().min(1).max(HOST_LENGTH_MAX),
+      port: z.int().min(1).max(PORT_MAX),
+      compute: z.boolean().nullish(),
+      deadline_ms: z.int().min(1).max(DEADLINE_MS_MAX).nullish(),
+    })
+    .nullish(),
 };
 
 /** Of completions, whose `prompt` may be ids. */
@@ -55,6 +66,19 @@ export interface EarlierAnswer {
    * finds counts.
    */
   readonly cachedTokens: number | null;
+}
+
+/** Where keys and values of a request come from, as an option of the model. */
+export function kvSourceOption(perigee: PerigeeField): Pick<GenerateOptions, "kvSource"> {
+  const source = perigee?.kv_source ?? null;
+  if (source === null) return {};
+  const { host, port, compute, deadline_ms: deadlineMs } = source;
+  return {
+    kvSource: {
+      ...{ host, port, compute: compute ?? false },
+      ...(deadlineMs != null && { deadlineMs }),
+    },
+  };
 }
 
 /** How many choices a request has. */

@@ -59,7 +59,7 @@ function routedTo({ info }: Member): Routed {
     blockTokens: 16,
   });
   const choice = { chosen: 0, costs: [], reason: "load" };
-  const rest = { promisedTokens: 0, bestTokens: 0, served: () => {} };
+  const rest = { source: null, promisedTokens: 0, bestTokens: 0, served: () => {} };
   return { type: "routed", worker: info, reservation, choice, ...rest };
 }
 

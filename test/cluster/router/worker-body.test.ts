@@ -3,7 +3,7 @@ import { readRequest } from "../../../src/cluster/router/generation-request.ts";
 import { markedBody, type PrivateFields } from "../../../src/cluster/router/worker-body.ts";
 
 const fields: PrivateFields = {
-  ...{ promptTokenIds: null, seed: 5, created: 7, progress: null, cachedTokens: 0 },
+  ...{ promptTokenIds: null, seed: 5, created: 7, progress: null, cachedTokens: 0, kvSource: null },
 };
 
 function bodyOf(path: string, body: object, more: Partial<PrivateFields> = {}): unknown {

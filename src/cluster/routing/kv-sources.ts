@@ -1,0 +1,80 @@
+import type {
+  Candidate,
+  Membership,
+  RoutingRequest,
+  TransferAddress,
+  WorkerInfo,
+} from "#cluster/protocol";
+import { chooseKvSource } from "./kv-source.ts";
+import type { LoadBooks } from "./load-books.ts";
+import type { PrefixQuery } from "./prefix-finder.ts";
+
+/** A request that was given to a worker. */
+export interface SourceRequest extends RoutingRequest, PrefixQuery {
+  readonly model: string | null;
+  /** Ids of workers that are not to be asked. */
+  readonly excluded: ReadonlySet<string>;
+}
+
+/** A worker that gives keys and values to the one that a request was sent to. */
+export interface KvSource {
+  readonly workerId: string;
+  readonly address: TransferAddress;
+  /** It computes what it does not have. */
+  readonly compute: boolean;
+  /** Prompt tokens that the worker itself computes. */
+  readonly leftTokens: number;
+  /** The prompt is computed. */
+  readonly firstToken: () => void;
+  /** It is not wanted any more. */
+  readonly end: () => void;
+}
+
+const NOTHING = () => {};
+
+export interface KvSourcesParts {
+  readonly membership: Membership;
+  readonly books: LoadBooks;
+  readonly isOpen: (workerId: string) => boolean;
+  /** What is known of workers that a request might use. */
+  readonly candidates: (
+    request: SourceRequest,
+    workers: readonly WorkerInfo[],
+  ) => readonly Candidate[];
+}
+
+/** Finds who gives keys and values of prompts to workers that got requests. */
+export class KvSources {
+  readonly #parts: KvSourcesParts;
+
+  constructor(parts: KvSourcesParts) {
+    this.#parts = parts;
+  }
+
+  /** Null: no worker does. What is computed elsewhere is booked there, until `end`. */
+  sourceFor(request: SourceRequest, worker: WorkerInfo): KvSource | null {
+    if (worker.transfer === undefined || worker.fingerprint === null) return null;
+    const infos = [...this.#parts.membership.workers.values()]
+      .filter(({ info, state }) => state === "ready" && this.#mayGive(request, info))
+      .map(({ info }) => info);
+    const at = infos.findIndex(({ id }) => id === worker.id);
+    if (at < 0 || infos.length < 2) return null;
+    const candidates = this.#parts.candidates(request, infos);
+    const own = candidates[at];
+    const choice = own === undefined ? null : chooseKvSource(request, own, candidates);
+    if (choice === null) return null;
+    const { worker: giver, uncachedTokens, leftTokens, blockTokens, compute, address } = choice;
+    const given = { workerId: giver.id, address, compute, leftTokens };
+    if (!compute) return { ...given, firstToken: NOTHING, end: NOTHING };
+    const reservation = this.#parts.books.reserve({
+      ...{ workerId: giver.id, epoch: giver.epoch, promptTokens: request.promptTokens },
+      ...{ uncachedTokens, blockTokens, isUnseen: true },
+    });
+    const end = () => reservation.end("moved");
+    return { ...given, firstToken: end, end };
+  }
+
+  #mayGive({ excluded }: SourceRequest, { id, transfer }: WorkerInfo): boolean {
+    return transfer !== undefined && !excluded.has(id) && this.#parts.isOpen(id);
+  }
+}

@@ -1,0 +1,53 @@
+import type { Timer } from "#base";
+import type { EngineOptions } from "#engine/protocol";
+import { askPeer, openQuestionServer, openTransferClient, openTransferServer } from "#transfer";
+import type { PeerPort } from "./peer-port.ts";
+
+type KvTransfer = NonNullable<EngineOptions["kvTransfer"]>;
+
+/**
+ * Opens this engine's connection to others. Rejects with INVALID_ARGUMENT for an address that other
+ * machines reach without a secret, and where the address cannot be used.
+ */
+export async function openPeerPort(
+  { host, port, secrets }: KvTransfer,
+  timer: Timer,
+): Promise<PeerPort> {
+  const secret = secrets[0] ?? "";
+  const own = secret === "" ? {} : { secret };
+  const data = await openTransferServer({ host, ...own });
+  const client = openTransferClient(own);
+  let answer: (message: Uint8Array) => Promise<Uint8Array> = async () => {
+    throw new Error("Cannot answer yet: the model is being loaded");
+  };
+  try {
+    const questions = await openQuestionServer({
+      ...{ host, port, secrets, timer },
+      answer: (message) => answer(message),
+    });
+    return {
+      address: questions.address,
+      dataPort: data.address.port,
+      offer: (shape) => data.offer(shape),
+      read: ({ pieces, ...read }) =>
+        client.read({
+          ...read,
+          pieces: pieces.map(({ piece, into }) => ({ index: piece, into })),
+        }),
+      ask: ({ peer, message, signal, deadlineMs }) =>
+        askPeer(peer, message, { secret, signal, deadlineMs, timer }),
+      onAsk: (how) => {
+        answer = how;
+      },
+      close: async () => {
+        await questions.close();
+        await client.close();
+        await data.close();
+      },
+    };
+  } catch (error) {
+    await client.close();
+    await data.close();
+    throw error;
+  }
+}

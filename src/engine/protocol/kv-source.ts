@@ -1,0 +1,21 @@
+/** Other engines that give keys and values of prompts. */
+
+/** Where keys and values of a prompt come from. */
+export interface KvSourceOptions {
+  /** The other engine's `ModelInfo.kvAddress`. */
+  readonly host: string;
+  readonly port: number;
+  /** It computes what it does not have; off: only what it has stored is fetched. Default: false. */
+  readonly compute?: boolean;
+  /** What has not come by then is computed here. Default: 30,000. */
+  readonly deadlineMs?: number;
+}
+
+/** Another engine that gives blocks of a prompt. */
+export interface KvSource {
+  readonly peer: { readonly host: string; readonly port: number };
+  /** It computes what it does not have; off: only what it has stored is fetched. */
+  readonly compute: boolean;
+  /** What has not come by then is computed here. */
+  readonly deadlineMs: number;
+}

@@ -1,0 +1,14 @@
+import { z } from "zod";
+
+/** Blocks that travel between engines of one model. */
+export const KvTransferOptions = z.strictObject({
+  host: z.string().min(1).default("127.0.0.1").describe("Address that other engines reach."),
+  port: z.int().min(0).max(65_535).default(0).describe("Its port; 0: a free one."),
+  secrets: z
+    .array(z.string().min(1))
+    .default([])
+    .describe(
+      "Secrets that other engines must know, the first one for connections to them; none: only " +
+        "engines of this machine are let in.",
+    ),
+});

@@ -1,0 +1,180 @@
+import { describe, expect, test } from "vitest";
+import type { BlockMove, KvCache, PeerJob } from "#kvcache";
+import { CacheManager, range } from "../support/cache-manager.ts";
+
+const BLOCK = 4;
+
+/** A cache with jobs of transfers, which `finish` ends. */
+class Peer {
+  readonly manager: CacheManager;
+  readonly moves: BlockMove[] = [];
+  jobs: PeerJob[] = [];
+
+  constructor({ blocks = 16, hostBlocks = 16 } = {}) {
+    this.manager = new CacheManager({ blocks, blockTokens: BLOCK, hostBlocks, events: null });
+  }
+
+  get cache(): KvCache {
+    return this.manager.cache;
+  }
+
+  take(): readonly PeerJob[] {
+    this.moves.push(...this.cache.takeMoves());
+    const jobs = this.cache.peers.takeJobs();
+    this.jobs.push(...jobs);
+    return jobs;
+  }
+
+  /** Ends the jobs that were taken, or those of `pieces`, in that order. */
+  finish(ok = true, pieces = this.jobs.map(({ piece }) => piece)) {
+    const jobs = pieces.map((piece) => this.jobs.find((job) => job.piece === piece) as PeerJob);
+    this.jobs = this.jobs.filter((job) => !jobs.includes(job));
+    return jobs.map((job) => this.cache.peers.finish({ job, ok }));
+  }
+
+  /** Cached full blocks of a prompt, by level. */
+  levels(prompt: readonly number[]): number[] {
+    const { blocks } = this.cache.match("", Int32Array.from([...prompt, -1]));
+    return blocks.map((block) => this.cache.levelOf(block));
+  }
+
+  held(): number[] {
+    this.cache.audit([]);
+    return [this.cache.poolStats(0).held, this.cache.poolStats(1).held];
+  }
+}
+
+const prompt = range(1, 16);
+const lookUp = (tokens: readonly number[]) => ({
+  ...{ scope: "", keys: null },
+  tokens: Int32Array.from(tokens),
+});
+
+describe("blocks that are sent", () => {
+  test("[KV48] leave from host memory, in order, and are held until their jobs end", () => {
+    const peer = new Peer();
+    peer.manager.pass([...prompt, 99]);
+    const { sends } = peer.cache.peers;
+    sends.start(1, lookUp(prompt), 1);
+    expect(sends.advance(1, 4)).toBe(4);
+    const jobs = peer.take();
+    expect(jobs.map(({ kind, piece }) => [kind, piece])).toEqual([
+      ["send", 0],
+      ["send", 1],
+      ["send", 2],
+    ]);
+    expect(peer.moves.map(({ kind }) => kind)).toEqual(["offload", "offload", "offload"]);
+    expect(jobs.map(({ host }) => peer.cache.levelOf(host))).toEqual([1, 1, 1]);
+    expect(peer.held()).toEqual([0, 3]);
+    peer.finish(true, [0]);
+    sends.end(1);
+    expect(peer.held()).toEqual([0, 2]);
+    peer.finish();
+    expect(peer.held()).toEqual([0, 0]);
+    expect(peer.cache.peers.stats.sent).toBe(3);
+    expect(peer.levels(prompt)).toEqual([0, 0, 0, 0]);
+  });
+
+  test("[KV48] follow as their contents are stored, and only once", () => {
+    const peer = new Peer();
+    const { sends } = peer.cache.peers;
+    sends.start(1, lookUp(prompt), 0);
+    expect(sends.advance(1, 4)).toBe(0);
+    peer.manager.pass(prompt.slice(0, 9));
+    expect(sends.advance(1, 4)).toBe(2);
+    expect(sends.advance(1, 4)).toBe(2);
+    peer.manager.pass([...prompt, 99]);
+    expect(sends.advance(1, 4)).toBe(4);
+    expect(peer.take().map(({ piece }) => piece)).toEqual([0, 1, 2, 3]);
+    sends.end(1);
+    peer.finish(false);
+    expect(peer.held()).toEqual([0, 0]);
+    expect(peer.cache.peers.stats.sent).toBe(0);
+  });
+
+  test("[KV49] are on their way a quarter of the host level at a time", () => {
+    const peer = new Peer({ hostBlocks: 8 });
+    peer.manager.pass([...prompt, 99]);
+    const { sends } = peer.cache.peers;
+    sends.start(1, lookUp(prompt), 0);
+    sends.advance(1, 4);
+    expect(peer.take().map(({ piece }) => piece)).toEqual([0, 1]);
+    expect(peer.held()).toEqual([2, 2]);
+    peer.finish(true, [1]);
+    expect(peer.take().map(({ piece }) => piece)).toEqual([2]);
+    sends.end(1);
+    peer.finish();
+    expect(peer.held()).toEqual([0, 0]);
+  });
+});
+
+describe("blocks that come", () => {
+  test("[KV50] are stored in the prompt's order, found, and held until the transfer ends", () => {
+    const peer = new Peer();
+    peer.manager.pass(prompt.slice(0, 5));
+    const { receives } = peer.cache.peers;
+    expect(receives.start(7, lookUp(prompt), { from: 1, to: 4 })).toBe(3);
+    expect(peer.take()).toHaveLength(3);
+    expect(peer.finish(true, [1, 2])).toEqual([null, null]);
+    expect(peer.levels(prompt)).toEqual([0]);
+    expect(peer.finish(true, [0])).toEqual([{ transfer: 7, blocks: 4 }]);
+    expect(peer.levels(prompt)).toEqual([0, 1, 1, 1]);
+    expect(peer.held()).toEqual([1, 3]);
+    receives.end(7);
+    expect(peer.held()).toEqual([0, 0]);
+    expect(peer.cache.peers.stats.received).toBe(3);
+  });
+
+  test("[KV51] end at the first that does not come", () => {
+    const peer = new Peer();
+    const { receives } = peer.cache.peers;
+    receives.start(7, lookUp(prompt), { from: 0, to: 4 });
+    peer.take();
+    peer.finish(false, [2]);
+    peer.finish(true, [3, 0]);
+    expect(peer.finish(true, [1])).toEqual([{ transfer: 7, blocks: 2 }]);
+    expect(peer.levels(prompt)).toEqual([1, 1]);
+    expect(peer.held()).toEqual([0, 2]);
+    receives.end(7);
+    expect(peer.held()).toEqual([0, 0]);
+  });
+
+  test("[KV51] store nothing once their transfer has ended, and free their room", () => {
+    const peer = new Peer();
+    const { receives } = peer.cache.peers;
+    receives.start(7, lookUp(prompt), { from: 0, to: 4 });
+    peer.take();
+    peer.finish(true, [0]);
+    receives.end(7);
+    expect(peer.held()).toEqual([0, 3]);
+    peer.finish();
+    expect(peer.held()).toEqual([0, 0]);
+    expect(peer.levels(prompt)).toEqual([1]);
+  });
+
+  test("[KV50] need the prefix that they continue, and take the room that there is", () => {
+    const peer = new Peer({ hostBlocks: 2 });
+    const { receives } = peer.cache.peers;
+    expect(receives.start(1, lookUp(prompt), { from: 1, to: 4 })).toBe(0);
+    expect(peer.held()).toEqual([0, 0]);
+    expect(receives.start(1, lookUp(prompt), { from: 0, to: 4 })).toBe(2);
+    expect(receives.start(2, lookUp(range(100, 116)), { from: 0, to: 4 })).toBe(0);
+    peer.take();
+    receives.end(1);
+    peer.finish();
+    expect(peer.held()).toEqual([0, 0]);
+  });
+
+  test("[KV52] give way to what was computed meanwhile", () => {
+    const peer = new Peer();
+    const { receives } = peer.cache.peers;
+    receives.start(7, lookUp(prompt), { from: 0, to: 4 });
+    peer.take();
+    peer.manager.pass(prompt.slice(0, 9));
+    peer.finish();
+    expect(peer.levels(prompt)).toEqual([0, 0, 1, 1]);
+    expect(peer.held()).toEqual([2, 2]);
+    receives.end(7);
+    expect(peer.held()).toEqual([0, 0]);
+  });
+});

@@ -1,0 +1,147 @@
+import { connect, createServer, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { askPeer, openQuestionServer, type QuestionServer } from "#transfer";
+
+const opened: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close();
+});
+
+async function serve(
+  secrets: readonly string[],
+  answer: (question: Uint8Array) => Promise<Uint8Array> = async (question) =>
+    Buffer.concat([Buffer.from("re:"), question]),
+): Promise<QuestionServer> {
+  const server = await openQuestionServer({ secrets, answer });
+  opened.push(server);
+  return server;
+}
+
+/** Sends bytes, and settles with what came back when the connection is closed. */
+function sendRaw(port: number, bytes: Uint8Array, end = false): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const parts: Buffer[] = [];
+    const socket = connect(port, "127.0.0.1", () => {
+      socket.write(bytes);
+      if (end) socket.end();
+    });
+    socket.on("data", (part) => parts.push(part));
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(Buffer.concat(parts)));
+  });
+}
+
+const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+const ask = (server: { address: { host: string; port: number } }, secret: string, body = "hello") =>
+  askPeer(server.address, Buffer.from(body), { secret, deadlineMs: 3000 });
+
+describe("questions", () => {
+  test("[TR60] are answered between processes that know one secret, or none", async () => {
+    expect(text(await ask(await serve(["s1", "s2"]), "s2"))).toBe("re:hello");
+    expect(text(await ask(await serve([]), ""))).toBe("re:hello");
+    const long = "x".repeat(3_000_000);
+    const server = await serve(["s1"], async (question) => Buffer.from(`${question.length}`));
+    expect(text(await ask(server, "s1", long))).toBe("3000000");
+  });
+
+  test("[TR60] of one that does not know it are not read", async () => {
+    let asked = 0;
+    const server = await serve(["s1"], async (question) => {
+      asked++;
+      return question;
+    });
+    for (const secret of ["", "s2"]) {
+      await expect(ask(server, secret)).rejects.toMatchObject({ code: "closed" });
+    }
+    expect(asked).toBe(0);
+  });
+
+  test("[TR61] are not told to a listener that does not know the secret", async () => {
+    const heard: Buffer[] = [];
+    const liar = createServer((socket) => {
+      socket.on("error", () => {});
+      socket.on("data", (part) => heard.push(part));
+      socket.write(Buffer.alloc(64, 7));
+    });
+    await new Promise<void>((resolve) => liar.listen(0, "127.0.0.1", resolve));
+    opened.push(liar);
+    const { port } = liar.address() as { port: number };
+    const peer = { address: { host: "127.0.0.1", port } };
+    await expect(ask(peer, "s1", "a secret prompt")).rejects.toMatchObject({ code: "refused" });
+    expect(Buffer.concat(heard).includes("a secret prompt")).toBe(false);
+  });
+
+  test("[TR61] without a secret go to this machine only, and come from it", async () => {
+    const peer = { host: "192.0.2.1", port: 9 };
+    await expect(
+      askPeer(peer, Buffer.from("x"), { secret: "", deadlineMs: 3000 }),
+    ).rejects.toMatchObject({ code: "refused" });
+    const open = openQuestionServer({ host: "0.0.0.0", secrets: [], answer: async (q) => q });
+    await expect(open).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
+  test("[TR61] recorded and sent again are not answered", async () => {
+    const server = await serve(["s1"]);
+    const said: Buffer[] = [];
+    const between = createServer((client) => {
+      const socket: Socket = connect(server.address.port, "127.0.0.1");
+      client.on("error", () => {});
+      socket.on("error", () => {});
+      client.on("data", (part) => said.push(part));
+      client.pipe(socket);
+      socket.pipe(client);
+    });
+    await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
+    opened.push(between);
+    const { port } = between.address() as { port: number };
+    expect(text(await ask({ address: { host: "127.0.0.1", port } }, "s1"))).toBe("re:hello");
+    const answer = await sendRaw(server.address.port, Buffer.concat(said));
+    expect(answer.includes("re:")).toBe(false);
+  });
+
+  test("[TR62] are bounded in time: no answer, no connection, a signal", async () => {
+    const silent = await serve(["s1"], () => new Promise<Uint8Array>(() => {}));
+    const late = askPeer(silent.address, Buffer.from("x"), { secret: "s1", deadlineMs: 100 });
+    await expect(late).rejects.toMatchObject({ code: "timed_out" });
+    const nowhere = { host: "127.0.0.1", port: 1 };
+    const refused = askPeer(nowhere, Buffer.from("x"), { secret: "s1", deadlineMs: 1000 });
+    await expect(refused).rejects.toMatchObject({ code: "closed" });
+    const stop = new AbortController();
+    const how = { secret: "s1", deadlineMs: 10_000, signal: stop.signal };
+    const aborted = askPeer(silent.address, Buffer.from("x"), how);
+    setTimeout(() => stop.abort(new Error("enough")), 50);
+    await expect(aborted).rejects.toThrow("enough");
+  });
+
+  test("[TR62] whose answer fails end alone", async () => {
+    let fails = true;
+    const server = await serve(["s1"], async (question) => {
+      if (fails) throw new Error("a bug");
+      return question;
+    });
+    await expect(ask(server, "s1")).rejects.toMatchObject({ code: "closed" });
+    fails = false;
+    expect(text(await ask(server, "s1"))).toBe("hello");
+  });
+
+  test("[TR62] of strangers that are garbage end alone, and hold nothing", async () => {
+    const server = await serve(["s1"]);
+    let state = 3;
+    const next = () => {
+      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+      return state;
+    };
+    const rounds = process.env.PERIGEE_FULL === undefined ? 300 : 10_000;
+    for (let round = 0; round < rounds; round += 50) {
+      await Promise.all(
+        Array.from({ length: 50 }, () => {
+          const bytes = Buffer.alloc(next() % 200, next() % 256);
+          if (next() % 2 === 0) bytes.write("PGQ1");
+          return sendRaw(server.address.port, bytes, true);
+        }),
+      );
+    }
+    expect(server.connections).toBe(0);
+    expect(text(await ask(server, "s1"))).toBe("re:hello");
+  });
+});
