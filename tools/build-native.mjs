@@ -1,5 +1,6 @@
 // Compiles native/cpu into one shared library per instruction set:
-// native/build/<platform>-<arch>/libperigee-<isa>.{so,dylib}. The device picks one at run time.
+// native/build/<platform>-<arch>/libperigee-<isa>.{so,dylib}. The device picks one at run time. On
+// Linux native/transfer becomes libperigee-transfer.so; it asks the processor what it can.
 //
 //   node tools/build-native.mjs [--force] [--if-missing] [--sanitize] [--isa avx2]
 //
@@ -27,6 +28,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "native", "cpu");
+const TRANSFER_SOURCES = join(ROOT, "native", "transfer");
 
 // -ffp-contract=fast: a product that is added becomes one rounded operation everywhere.
 const FLAGS = [
@@ -53,6 +55,12 @@ const SANITIZE_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undef
 if (SANITIZE) {
   FLAGS.push(...SANITIZE_FLAGS, "-O1", "-g1", "-fno-omit-frame-pointer");
   LINK_FLAGS.push(...SANITIZE_FLAGS);
+}
+
+/** Every library of this machine, and its flags. */
+function libraries() {
+  const transfer = process.arch === "arm64" ? ["-march=armv8-a+crc"] : [];
+  return process.platform === "linux" ? { ...instructionSets(), transfer } : instructionSets();
 }
 
 /** Instruction sets of this machine's architecture, and the flags that unlock them. */
@@ -112,9 +120,10 @@ function hash(...parts) {
 
 /** Objects and library of one instruction set: the jobs that are not up to date. */
 function plan(isa, flags, compiler, output) {
-  const names = readdirSync(SOURCES).sort();
+  const sources = isa === "transfer" ? TRANSFER_SOURCES : SOURCES;
+  const names = readdirSync(sources).sort();
   const headers = names.filter((name) => name.endsWith(".h"));
-  const text = (name) => readFileSync(join(SOURCES, name));
+  const text = (name) => readFileSync(join(sources, name));
   const common = hash(
     compiler.version,
     ...FLAGS,
@@ -138,7 +147,7 @@ function plan(isa, flags, compiler, output) {
     if (existsSync(object)) continue;
     const part = `${object}.${process.pid}.part`;
     compiles.push(async () => {
-      await run(compiler.name, [...FLAGS, ...flags, "-c", join(SOURCES, name), "-o", part]);
+      await run(compiler.name, [...FLAGS, ...flags, "-c", join(sources, name), "-o", part]);
       renameSync(part, object);
     });
   }
@@ -178,7 +187,7 @@ function removeOld(paths) {
 
 async function main() {
   const only = process.argv.indexOf("--isa") + 1;
-  const sets = Object.entries(instructionSets()).filter(
+  const sets = Object.entries(libraries()).filter(
     ([isa]) => only === 0 || isa === process.argv[only],
   );
   if (sets.length === 0) {

@@ -2,7 +2,8 @@
  * transfer: keys and values travel between processes.
  *
  * A process offers an ordered list of pieces; a peer that knows the offer's id reads them, once,
- * also while later pieces are still computed. How they travel is chosen for each peer.
+ * also while later pieces are still computed. How they travel is chosen for each peer by what
+ * works: shared memory, data connections of native threads, or frames of one connection.
  *
  *   contract.ts        offers, reads, and what each promises
  *   standing-offer.ts  an offer between its owner and its reader
@@ -10,6 +11,10 @@
  *   questions.ts       short questions between processes that know the same secret, shown by
  *                      challenge.ts; byte-reader.ts reads them
  *   same-process.ts    the way within a process
+ *   gate.ts            who may connect; handshake.ts: the secret
+ *   server-session.ts  a reader's connection, at the owner; peer-session.ts: at the reader
+ *   shared-memory.ts   memory that peers of this machine map; read-slots.ts: while it is valid
+ *   native             the library of native/transfer, its events and tables
  *
  * Invariant: it moves bytes. What they mean, and whether they fit the reader, is asked elsewhere.
  * Invariant: memory of a read or an offer is not touched after its promise has settled.
@@ -42,4 +47,5 @@ export {
   type QuestionServerOptions,
 } from "./questions.ts";
 export { openTransferServer } from "./server.ts";
+export { type SharedMemory, sharedMemory } from "./shared-memory.ts";
 export { TransferError, type TransferErrorCode } from "./transfer-error.ts";

@@ -23,6 +23,8 @@ export interface TransferServerOptions {
   readonly handshakeMs?: number;
   /** A connection without a read ends after this long. */
   readonly idleMs?: number;
+  /** A peer that takes no byte for this long, while there are some, is cut off. */
+  readonly stallMs?: number;
 }
 
 export interface TransferClientOptions {
@@ -32,6 +34,7 @@ export interface TransferClientOptions {
   readonly connections?: number;
   readonly connectMs?: number;
   readonly idleMs?: number;
+  readonly stallMs?: number;
   /** Ways that may be used; all that work, unless told otherwise. `stream` is always there. */
   readonly ways?: readonly TransferWay[];
 }

@@ -3,6 +3,9 @@ import { bytesOf, type ReadRequest } from "./contract.ts";
 import { DEADLINE_MS_MAX, PIECES_MAX } from "./offer-book.ts";
 import { TransferError } from "./transfer-error.ts";
 
+/** Ends a way, and calls back when it is quiet. `done`: all pieces arrived. */
+type Stop = (quiet: () => void, done: boolean) => void;
+
 /**
  * One read at the reader's side, whatever its way: counts pieces, keeps the deadline and the
  * signal, and settles only after the way is quiet.
@@ -18,7 +21,7 @@ export class PendingRead {
   readonly #timer: NodeJS.Timeout;
   readonly #onAbort: () => void;
   /** Ends the way: it calls back once nothing is written any more. */
-  #stop: (quiet: () => void) => void = (quiet) => quiet();
+  #stop: Stop = (quiet) => quiet();
   #resolve: () => void = () => {};
   #reject: (error: TransferError) => void = () => {};
   #ending = false;
@@ -46,8 +49,8 @@ export class PendingRead {
   }
 
   /** How the way is ended, from now on. */
-  onStop(stop: (quiet: () => void) => void): void {
-    if (this.#ending) stop(() => {});
+  onStop(stop: Stop): void {
+    if (this.#ending) stop(() => {}, false);
     else this.#stop = stop;
   }
 
@@ -68,13 +71,13 @@ export class PendingRead {
     this.#end();
     const { host, port } = this.request.peer;
     const error = new TransferError(code, `Cannot read from ${host}:${port}: ${reason}`, cause);
-    this.#stop(() => this.#reject(error));
+    this.#stop(() => this.#reject(error), false);
   }
 
   #succeed(): void {
     if (this.#ending) return;
     this.#end();
-    this.#stop(() => this.#resolve());
+    this.#stop(() => this.#resolve(), true);
   }
 
   #end(): void {

@@ -1,8 +1,16 @@
-import { createServer } from "node:net";
+import { createServer, type Server } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { EngineError, messageOf } from "#base";
 import type { PeerAddress, TransferServer } from "./contract.ts";
+import { Gate } from "./gate.ts";
+import { nativeContext } from "./native/native-context.ts";
 import { OfferBook } from "./offer-book.ts";
 import { checkServerOptions, type TransferServerOptions } from "./options.ts";
+import { ReadSlots } from "./read-slots.ts";
 import { registerLocal } from "./same-process.ts";
+
+const IDLE_MS = 300_000;
+const STALL_MS = 20_000;
 
 /** Listens for readers. Without a secret it does so on loopback only. */
 export async function openTransferServer(
@@ -10,24 +18,74 @@ export async function openTransferServer(
 ): Promise<TransferServer> {
   checkServerOptions(options);
   const book = new OfferBook();
-  const listener = createServer((socket) => socket.destroy());
-  const address = await new Promise<PeerAddress>((resolve, reject) => {
-    const host = options.host ?? "127.0.0.1";
-    listener.once("error", reject);
-    listener.listen(options.port ?? 0, host, () => {
-      const bound = listener.address();
-      resolve({ host, port: typeof bound === "object" && bound !== null ? bound.port : 0 });
-    });
+  const slots = new ReadSlots();
+  const encrypted = options.tls !== undefined;
+  const gate = new Gate(options, {
+    book,
+    slots,
+    native: encrypted ? null : nativeContext(),
+    stallMs: options.stallMs ?? STALL_MS,
+    idleMs: options.idleMs ?? IDLE_MS,
+  });
+  const listener = listenerOf(options, gate);
+  const address = await listen(listener, options).catch((error: unknown) => {
+    slots.release();
+    throw error;
   });
   const forget = registerLocal(address, { book, secret: options.secret ?? "" });
   return {
     address,
     offer: (offered) => book.open(offered),
-    stats: () => ({ offers: book.size, connections: 0, refusedConnections: 0 }),
+    stats: () => ({
+      offers: book.size,
+      connections: gate.connections,
+      refusedConnections: gate.refused,
+    }),
     async close() {
       forget();
+      const closed = new Promise<void>((resolve) => listener.close(() => resolve()));
       await book.close();
-      await new Promise<void>((resolve) => listener.close(() => resolve()));
+      await gate.close();
+      await closed;
+      slots.release();
     },
   };
+}
+
+function listenerOf(options: TransferServerOptions, gate: Gate): Server {
+  const { tls } = options;
+  if (tls === undefined) return createServer((socket) => gate.enter(socket, false));
+  const listener = createTlsServer(
+    { ...optionsOfTls(tls), handshakeTimeout: options.handshakeMs ?? STALL_MS },
+    (socket) => gate.enter(socket, true),
+  );
+  // A connection that fails before it is encrypted has no listener of its own.
+  listener.on("tlsClientError", (_error, socket) => socket.destroy());
+  return listener;
+}
+
+/** With `ca` readers show a certificate of it, too. */
+function optionsOfTls(tls: NonNullable<TransferServerOptions["tls"]>) {
+  const wanted = tls.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
+  return { ...tlsParts(tls), ...wanted };
+}
+
+/** Buffers, as Node wants them. */
+export function tlsParts(tls: NonNullable<TransferServerOptions["tls"]>) {
+  const entries = Object.entries(tls).map(([name, value]) => [name, Buffer.from(value)] as const);
+  return Object.fromEntries(entries);
+}
+
+function listen(listener: Server, options: TransferServerOptions): Promise<PeerAddress> {
+  const host = options.host ?? "127.0.0.1";
+  return new Promise((resolve, reject) => {
+    listener.once("error", (cause) => {
+      const problem = `Cannot listen for readers at ${host}:${options.port ?? 0}: `;
+      reject(new EngineError("IO", problem + messageOf(cause), { cause }));
+    });
+    listener.listen(options.port ?? 0, host, () => {
+      const bound = listener.address();
+      resolve({ host, port: typeof bound === "object" && bound !== null ? bound.port : 0 });
+    });
+  });
 }

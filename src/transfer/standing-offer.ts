@@ -36,7 +36,7 @@ export class StandingOffer implements Offer {
   readonly id: string;
   readonly ended: Promise<OfferEnd>;
   readonly #options: OfferOptions;
-  readonly #onEnd: () => void;
+  readonly #onEnd: (unread: Refusal | null) => void;
   readonly #timer: NodeJS.Timeout;
   /** In the order of readiness. */
   readonly #ready = new Map<number, ReadyPiece>();
@@ -45,7 +45,7 @@ export class StandingOffer implements Offer {
   #unsent = 0;
   #end: OfferEnd | null = null;
 
-  constructor(id: string, options: OfferOptions, onEnd: () => void) {
+  constructor(id: string, options: OfferOptions, onEnd: (unread: Refusal | null) => void) {
     this.id = id;
     this.#options = options;
     this.#onEnd = onEnd;
@@ -93,7 +93,7 @@ export class StandingOffer implements Offer {
     this.#reader = reader;
     this.#unsent = reader.wanted.size;
     for (const index of [...this.#ready.keys()]) this.#deliver(index);
-    if (this.#unsent === 0) this.#finish("sent", "nothing was asked for");
+    if (this.#unsent === 0) this.#finish("abandoned", "nothing was asked for");
     return null;
   }
 
@@ -141,7 +141,8 @@ export class StandingOffer implements Offer {
     this.#end = end;
     clearTimeout(this.#timer);
     this.#ready.clear();
-    this.#onEnd();
+    const failure = CODES[outcome];
+    this.#onEnd(this.#reader === null && failure !== null ? { code: failure, reason } : null);
     const quiet = () => this.#resolve(end);
     if (this.#reader === null) quiet();
     else this.#reader.end(code ?? CODES[outcome], reason, quiet);

@@ -1,0 +1,37 @@
+#include "events.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace perigee {
+
+Events::Events() {
+  if (pipe(pipe_) != 0) return;
+  for (const int fd : pipe_) {
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+  }
+}
+
+void Events::post(const Event& event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  waiting_.push_back(event);
+  if (signalled_) return;
+  signalled_ = true;
+  const char byte = 1;
+  // A full pipe is a pipe that wakes its reader already.
+  if (write(pipe_[1], &byte, 1) < 0) return;
+}
+
+int Events::drain(Event* out, int max) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int count = std::min(max, int(waiting_.size()));
+  std::copy_n(waiting_.begin(), count, out);
+  waiting_.erase(waiting_.begin(), waiting_.begin() + count);
+  if (waiting_.empty()) signalled_ = false;
+  return count;
+}
+
+}  // namespace perigee

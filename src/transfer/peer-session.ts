@@ -1,0 +1,354 @@
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { PeerAddress } from "./contract.ts";
+import { takeDescriptor } from "./descriptor.ts";
+import {
+  FRAME,
+  FRAME_BYTES_MAX,
+  type Frame,
+  FrameFields,
+  FrameReader,
+  FrameWriter,
+  frameOf,
+} from "./frames.ts";
+import { introduce, type Purpose } from "./handshake.ts";
+import {
+  ARRIVED,
+  CLOSED,
+  CORRUPT,
+  LINK_DOWN,
+  type NativeContext,
+  type NativeEvent,
+  QUIET,
+} from "./native/native-context.ts";
+import { pieceWords, wordsOf } from "./native/range-table.ts";
+import type { TransferClientOptions } from "./options.ts";
+import { PeerMaps } from "./peer-maps.ts";
+import type { PendingRead } from "./pending-read.ts";
+import { tlsParts } from "./server.ts";
+import { CODES } from "./server-session.ts";
+import { StreamIntake } from "./stream-intake.ts";
+import { TransferError } from "./transfer-error.ts";
+
+const CONNECT_MS = 5000;
+const IDLE_MS = 60_000;
+const STALL_MS = 20_000;
+const ALL_READS = 0xffffffff;
+const OFFER_ID = /^[0-9a-f]{32}$/;
+
+interface Reading {
+  readonly read: PendingRead;
+  readonly intake: StreamIntake;
+  /** Pieces that were copied, or are being copied, from shared memory. */
+  readonly mapped: Set<number>;
+  copies: number;
+  quiet: (() => void) | null;
+}
+
+export interface PeerWays {
+  /** Null: through JavaScript. */
+  readonly native: NativeContext | null;
+  readonly memory: boolean;
+  readonly links: number;
+}
+
+/** One peer, while there is a connection to it. */
+export class PeerSession {
+  readonly ended: Promise<void>;
+  readonly #options: TransferClientOptions;
+  readonly #ways: PeerWays;
+  readonly #maps: PeerMaps | null;
+  readonly #readings = new Map<number, Reading>();
+  /** Reads that have settled for their peer, and whose memory may still be written. */
+  readonly #settling = new Map<number, Reading>();
+  readonly #socket: Socket;
+  readonly #reader = new FrameReader();
+  #receiver: { readonly handle: bigint; readonly tag: number } | null = null;
+  #mayMap = false;
+  #nextRead = 1;
+  #over = false;
+  #onOver: () => void = () => {};
+  #resolveEnded: () => void = () => {};
+
+  private constructor(socket: Socket, options: TransferClientOptions, ways: PeerWays) {
+    this.#socket = socket;
+    this.#options = options;
+    this.#ways = ways;
+    this.#maps = ways.native !== null && ways.memory ? new PeerMaps(ways.native) : null;
+    this.ended = new Promise((resolve) => {
+      this.#resolveEnded = resolve;
+    });
+  }
+
+  /** Connects, and shows and asks for the secret. Rejects with a TransferError. */
+  static async open(
+    peer: PeerAddress,
+    options: TransferClientOptions,
+    ways: PeerWays,
+  ): Promise<PeerSession> {
+    const socket = open(peer, options);
+    const session = new PeerSession(socket, options, ways);
+    try {
+      await session.#enter(peer);
+    } catch (error) {
+      session.#fail("closed", "the connection could not be opened");
+      await session.ended;
+      if (error instanceof TransferError) throw error;
+      throw new TransferError("closed", String(error), error);
+    }
+    return session;
+  }
+
+  async #enter(peer: PeerAddress): Promise<void> {
+    const secret = this.#options.secret ?? "";
+    const { session, sameMachine } = await within(this.#options, this.#socket, (socket) =>
+      introduce(socket, secret, { kind: "control" }, this.#reader),
+    );
+    this.#mayMap = sameMachine && this.#maps !== null;
+    this.#serve();
+    const { native, links } = this.#ways;
+    if (native === null || links === 0) return;
+    const purpose: Purpose = { kind: "data", session };
+    const opened = await Promise.allSettled(
+      Array.from({ length: links }, () => openLink(peer, this.#options, purpose)),
+    );
+    const descriptors = opened.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+    // A peer without native threads has none; what it sends comes by this connection.
+    if (descriptors.length === 0) return;
+    const tag = native.listen((event) => this.#onEvent(event));
+    const stallMs = this.#options.stallMs ?? STALL_MS;
+    const handle = native.library.openReceiver(native.context, BigInt(tag), stallMs);
+    this.#receiver = { handle, tag };
+    for (const fd of descriptors) native.library.addReceiverLink(handle, fd);
+    if (this.#over) this.#closeReceiver();
+    else this.#socket.write(frameOf(FRAME.linked));
+  }
+
+  #serve(): void {
+    const socket = this.#socket;
+    this.#reader.bytesMax = FRAME_BYTES_MAX;
+    const read = (chunk: Buffer) => {
+      try {
+        this.#reader.read(chunk, (frame) => this.#take(frame));
+      } catch (error) {
+        this.#fail("corrupt", error instanceof Error ? error.message : String(error));
+      }
+    };
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, 10_000);
+    socket.setTimeout(this.#options.idleMs ?? IDLE_MS);
+    socket.on("timeout", () => {
+      if (this.#readings.size === 0) this.#fail("closed", "it was idle");
+    });
+    socket.on("error", () => {});
+    socket.on("data", read);
+    socket.on("close", () => this.#fail("closed", "the connection ended"));
+    read(Buffer.alloc(0));
+    socket.resume();
+    socket.unref();
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  begin(read: PendingRead): void {
+    if (this.#over) {
+      read.fail("closed", "the connection ended");
+      return;
+    }
+    if (read.ending) {
+      this.#giveUp(read);
+      return;
+    }
+    const id = this.#newId();
+    const intake = new StreamIntake(read);
+    const reading: Reading = { read, intake, mapped: new Set(), copies: 0, quiet: null };
+    this.#readings.set(id, reading);
+    read.onStop((quiet, done) => this.#stop(id, reading, { quiet, done }));
+    this.#expect(id, read);
+    if (OFFER_ID.test(read.request.offer)) this.#ask(id, read.request.offer, read.wanted);
+    else read.fail("unknown_offer", "an offer's id has 32 hexadecimal digits");
+  }
+
+  /** The read was given up before there was a connection: the owner need not wait for it. */
+  #giveUp({ request }: PendingRead): void {
+    if (OFFER_ID.test(request.offer)) this.#ask(this.#newId(), request.offer, new Map());
+  }
+
+  #newId(): number {
+    const id = this.#nextRead;
+    this.#nextRead = id === ALL_READS - 1 ? 1 : id + 1;
+    return id;
+  }
+
+  #ask(id: number, offer: string, wanted: ReadonlyMap<number, number>): void {
+    const writer = new FrameWriter(25 + 10 * wanted.size);
+    writer.u32(id).bytes(Buffer.from(offer, "hex"));
+    writer.u8(this.#mayMap ? 1 : 0).u32(wanted.size);
+    for (const [index, bytes] of wanted) writer.u32(index).u48(bytes);
+    this.#socket.write(writer.frame(FRAME.read));
+  }
+
+  #expect(id: number, read: PendingRead): void {
+    const { native } = this.#ways;
+    if (native === null || this.#receiver === null) return;
+    const words: bigint[] = [];
+    for (const [index, into] of read.targets) {
+      for (const word of pieceWords(id, index, wordsOf(native.library, into))) words.push(word);
+    }
+    native.library.expect(this.#receiver.handle, BigUint64Array.from(words), read.targets.size);
+  }
+
+  /** The read has settled, or will: calls `quiet` once its memory is not written any more. */
+  #stop(id: number, reading: Reading, end: { quiet: () => void; done: boolean }): void {
+    this.#readings.delete(id);
+    this.#settling.set(id, reading);
+    reading.quiet = () => {
+      this.#settling.delete(id);
+      end.quiet();
+    };
+    const cancel = new FrameWriter(5).u32(id).u8(end.done ? 1 : 0);
+    if (!this.#over) this.#socket.write(cancel.frame(FRAME.cancel));
+    const { native } = this.#ways;
+    const busy =
+      native !== null &&
+      this.#receiver !== null &&
+      (this.#over || native.library.forget(this.#receiver.handle, id) === 0);
+    if (busy) reading.copies++;
+    if (reading.copies === 0) reading.quiet();
+  }
+
+  #written(reading: Reading): void {
+    reading.copies--;
+    if (reading.copies === 0) reading.quiet?.();
+  }
+
+  #take({ type, content }: Frame): boolean {
+    const fields = new FrameFields(content);
+    if (type === FRAME.slice) this.#readings.get(fields.u32())?.intake.take(fields);
+    else if (type === FRAME.end) this.#end(fields);
+    else if (type === FRAME.at) this.#copy(fields);
+    else if (type === FRAME.segment && this.#maps !== null) {
+      if (!this.#maps.map(fields)) {
+        this.#mayMap = false;
+        this.#socket.write(frameOf(FRAME.notMapped));
+      }
+    } else throw new TransferError("corrupt", `A frame of type ${type} came`);
+    return !this.#over;
+  }
+
+  #end(fields: FrameFields): void {
+    const read = this.#readings.get(fields.u32())?.read;
+    const code = CODES[fields.u8()] ?? "failed";
+    read?.fail(code, fields.bytes(fields.left).toString("utf8"));
+  }
+
+  #copy(fields: FrameFields): void {
+    const id = fields.u32();
+    const piece = fields.u32();
+    const reading = this.#readings.get(id);
+    if (reading === undefined || this.#maps === null) return;
+    if (!reading.read.wanted.has(piece) || reading.mapped.has(piece)) {
+      reading.read.fail("corrupt", `piece ${piece} was not asked for, or came twice`);
+      return;
+    }
+    reading.copies++;
+    const begun = this.#maps.copy(reading.read, piece, fields, (valid) => {
+      if (valid && !this.#over) {
+        this.#socket.write(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.taken));
+        reading.read.arrived(piece);
+      } else if (!valid) reading.read.fail("failed", "the offer ended while a piece was copied");
+      this.#written(reading);
+    });
+    if (begun && !reading.read.ending) reading.mapped.add(piece);
+    if (!begun || !reading.mapped.has(piece)) this.#written(reading);
+  }
+
+  #onEvent({ kind, read, piece }: NativeEvent): void {
+    if (kind === ARRIVED) this.#readings.get(read)?.read.arrived(piece);
+    else if (kind === LINK_DOWN) this.#fail("closed", "a data connection ended");
+    else if (kind === QUIET) {
+      const reading = this.#settling.get(read);
+      if (reading !== undefined) this.#written(reading);
+    } else if (kind === CORRUPT && read === ALL_READS) this.#fail("corrupt", "a broken header");
+    else if (kind === CORRUPT) {
+      this.#readings.get(read)?.read.fail("corrupt", `piece ${piece} is not what was sent`);
+    } else if (kind === CLOSED) this.#receiverClosed();
+  }
+
+  #receiverClosed(): void {
+    const { native } = this.#ways;
+    if (this.#receiver !== null) native?.forget(this.#receiver.tag);
+    native?.letGo();
+    this.#receiver = null;
+    for (const reading of [...this.#settling.values()]) this.#written(reading);
+    this.#resolveEnded();
+  }
+
+  close(): void {
+    this.#fail("closed", "the client was closed");
+  }
+
+  #fail(code: "closed" | "corrupt", reason: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#onOver();
+    this.#socket.destroy();
+    for (const { read } of [...this.#readings.values()]) read.fail(code, reason);
+    if (this.#receiver === null) this.#resolveEnded();
+    else this.#closeReceiver();
+    this.#maps?.release();
+  }
+
+  #closeReceiver(): void {
+    if (this.#receiver === null) return;
+    this.#ways.native?.hold();
+    this.#ways.native?.library.closeReceiver(this.#receiver.handle);
+  }
+
+  /** Calls `forget` when no read can begin here any more. */
+  onOver(forget: () => void): void {
+    if (this.#over) forget();
+    else this.#onOver = forget;
+  }
+}
+
+function open({ host, port }: PeerAddress, { tls }: TransferClientOptions): Socket {
+  if (tls === undefined) return connect({ host, port });
+  return connectTls({ host, port, ...tlsParts(tls) });
+}
+
+async function openLink(
+  peer: PeerAddress,
+  options: TransferClientOptions,
+  purpose: Purpose,
+): Promise<number> {
+  const socket = open(peer, options);
+  await within(options, socket, (each) =>
+    introduce(each, options.secret ?? "", purpose, new FrameReader()),
+  );
+  const fd = takeDescriptor(socket);
+  if (fd === null) throw new TransferError("closed", "the connection ended");
+  return fd;
+}
+
+/** The handshake of a new connection, which ends with it if it fails or takes too long. */
+async function within<T>(
+  { connectMs = CONNECT_MS }: TransferClientOptions,
+  socket: Socket,
+  act: (socket: Socket) => Promise<T>,
+): Promise<T> {
+  const timer = setTimeout(() => {
+    socket.destroy(new Error(`no answer within ${connectMs} ms`));
+  }, connectMs);
+  socket.on("error", () => {});
+  try {
+    return await act(socket);
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}

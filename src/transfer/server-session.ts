@@ -1,0 +1,359 @@
+import type { Socket } from "node:net";
+import {
+  FRAME,
+  FRAME_BYTES_MAX,
+  type Frame,
+  FrameFields,
+  type FrameReader,
+  FrameWriter,
+  frameOf,
+} from "./frames.ts";
+import {
+  CLOSED,
+  LINK_DOWN,
+  type NativeContext,
+  type NativeEvent,
+  QUIET,
+  SENT,
+} from "./native/native-context.ts";
+import { pieceWords, wordsOf } from "./native/range-table.ts";
+import type { OfferBook } from "./offer-book.ts";
+import { PIECES_MAX } from "./offer-book.ts";
+import type { ReadSlot, ReadSlots } from "./read-slots.ts";
+import type { Segment, SharedPlace } from "./shared-memory.ts";
+import { sharedPlaces } from "./shared-memory.ts";
+import { type PieceReader, StandingOffer } from "./standing-offer.ts";
+import { StreamQueue } from "./stream-queue.ts";
+import { TransferError, type TransferErrorCode } from "./transfer-error.ts";
+
+/** Reads of one connection at once. */
+const READS_MAX = 1024;
+const ID_BYTES = 16;
+const REASON_BYTES_MAX = 400;
+/** Unsent bytes of answers: a peer that asks and does not listen is cut off. */
+const UNSENT_BYTES_MAX = 16 << 20;
+
+export const CODES: readonly TransferErrorCode[] = [
+  "refused",
+  "unknown_offer",
+  "timed_out",
+  "corrupt",
+  "closed",
+  "aborted",
+  "failed",
+];
+
+export interface SessionParts {
+  readonly book: OfferBook;
+  readonly slots: ReadSlots;
+  /** Null: no data connections. */
+  readonly native: NativeContext | null;
+  readonly stallMs: number;
+  readonly idleMs: number;
+}
+
+/** One reader's connection: what it asked for, and the ways by which that goes to it. */
+export class ServerSession {
+  readonly ended: Promise<void>;
+  readonly #socket: Socket;
+  readonly #parts: SessionParts;
+  readonly #reads = new Map<number, SessionRead>();
+  readonly #stream: StreamQueue;
+  readonly #told = new Set<number>();
+  readonly #quiet = new Map<number, () => void>();
+  /** Data connections that the peer has not said it is ready for. */
+  #waiting: number[] = [];
+  #sender: { readonly handle: bigint; readonly tag: number } | null = null;
+  #mapping = true;
+  #over = false;
+  #resolveEnded: () => void = () => {};
+  #table: bigint[] = [];
+  #tableCount = 0;
+
+  constructor(socket: Socket, reader: FrameReader, parts: SessionParts) {
+    this.#socket = socket;
+    this.#parts = parts;
+    this.#stream = new StreamQueue(socket);
+    this.ended = new Promise((resolve) => {
+      this.#resolveEnded = resolve;
+    });
+    reader.bytesMax = FRAME_BYTES_MAX;
+    const read = (chunk: Buffer) => {
+      try {
+        reader.read(chunk, (frame) => this.#take(frame));
+      } catch (error) {
+        this.close(error instanceof TransferError ? error.message : String(error));
+      }
+    };
+    socket.setTimeout(Math.min(parts.idleMs, parts.stallMs));
+    let idleSince = Date.now();
+    socket.on("timeout", () => {
+      if (socket.writableLength > 0) this.close("the reader stalled");
+      else if (this.#reads.size > 0) idleSince = Date.now();
+      else if (Date.now() - idleSince + parts.stallMs >= parts.idleMs) this.close("it was idle");
+    });
+    socket.on("data", (chunk: Buffer) => {
+      idleSince = Date.now();
+      read(chunk);
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => this.close("the reader's connection ended"));
+    read(Buffer.alloc(0));
+    socket.resume();
+  }
+
+  /** Whether another data connection may come. */
+  mayAddLink(linksMax: number): boolean {
+    return this.#parts.native !== null && !this.#over && this.#waiting.length < linksMax;
+  }
+
+  /** Takes a descriptor over. */
+  addLink(fd: number): void {
+    this.#waiting.push(fd);
+  }
+
+  close(reason: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#socket.destroy();
+    this.#linkUp();
+    for (const read of [...this.#reads.values()]) read.offer?.abandon(reason);
+    if (this.#sender === null) this.#resolveEnded();
+    else {
+      this.#parts.native?.hold();
+      this.#parts.native?.library.closeSender(this.#sender.handle);
+    }
+  }
+
+  #take({ type, content }: Frame): boolean {
+    const fields = new FrameFields(content);
+    switch (type) {
+      case FRAME.read:
+        this.#begin(fields);
+        break;
+      case FRAME.cancel:
+        this.#cancel(fields.u32(), fields.u8() === 1);
+        break;
+      case FRAME.taken:
+        this.#reads.get(fields.u32())?.taken(fields.u32());
+        break;
+      case FRAME.linked:
+        this.#linkUp();
+        break;
+      case FRAME.notMapped:
+        this.#mapping = false;
+        for (const read of this.#reads.values()) read.sendAgain();
+        break;
+      default:
+        throw new TransferError("corrupt", `A frame of type ${type} came`);
+    }
+    return !this.#over;
+  }
+
+  #begin(fields: FrameFields): void {
+    const id = fields.u32();
+    const offerId = fields.bytes(ID_BYTES).toString("hex");
+    const mayMap = fields.u8() === 1;
+    const count = fields.u32();
+    if (count > PIECES_MAX || fields.left !== count * 10 || this.#reads.has(id)) {
+      throw new TransferError("corrupt", "A read was not well formed");
+    }
+    const wanted = new Map<number, number>();
+    for (let at = 0; at < count; at++) wanted.set(fields.u32(), fields.u48());
+    if (this.#reads.size >= READS_MAX) {
+      this.sendEnd(id, "refused", `more than ${READS_MAX} reads of one connection`);
+      return;
+    }
+    const read = new SessionRead(this, id, wanted, mayMap);
+    this.#reads.set(id, read);
+    const offer = this.#parts.book.attach(offerId, read);
+    if (offer instanceof StandingOffer) read.offer = offer;
+    else {
+      this.#reads.delete(id);
+      this.sendEnd(id, offer.code, offer.reason);
+    }
+  }
+
+  /** The reader wants no more: it has everything, or gave up. */
+  #cancel(id: number, done: boolean): void {
+    const read = this.#reads.get(id);
+    if (done) read?.allTaken();
+    read?.offer?.abandon("the reader gave up");
+  }
+
+  #linkUp(): void {
+    const { native, stallMs } = this.#parts;
+    if (native === null || this.#waiting.length === 0) return;
+    if (this.#sender === null) {
+      const tag = native.listen((event) => this.#onEvent(event));
+      const handle = native.library.openSender(native.context, BigInt(tag), stallMs);
+      this.#sender = { handle, tag };
+    }
+    for (const fd of this.#waiting.splice(0)) native.library.addSenderLink(this.#sender.handle, fd);
+  }
+
+  #onEvent({ kind, read, piece }: NativeEvent): void {
+    if (kind === SENT) this.#reads.get(read)?.taken(piece);
+    else if (kind === LINK_DOWN) this.close("a data connection ended");
+    else if (kind === QUIET) this.#becameQuiet(read);
+    else if (kind === CLOSED) {
+      const { native } = this.#parts;
+      if (this.#sender !== null) native?.forget(this.#sender.tag);
+      native?.letGo();
+      this.#sender = null;
+      for (const id of [...this.#quiet.keys()]) this.#becameQuiet(id);
+      this.#resolveEnded();
+    }
+  }
+
+  #becameQuiet(read: number): void {
+    const quiet = this.#quiet.get(read);
+    this.#quiet.delete(read);
+    quiet?.();
+  }
+
+  takeSlot(): ReadSlot | null {
+    return this.#mapping ? this.#parts.slots.take() : null;
+  }
+
+  /** Sends by data connections, or else by this one. */
+  sendBytes(read: number, piece: number, ranges: readonly Uint8Array[], sent: () => void): void {
+    const { native } = this.#parts;
+    if (this.#over) return;
+    if (native === null || this.#sender === null) {
+      this.#stream.add(read, piece, ranges, sent);
+      return;
+    }
+    if (this.#tableCount++ === 0) queueMicrotask(() => this.#flushTable());
+    this.#table.push(...pieceWords(read, piece, wordsOf(native.library, ranges)));
+  }
+
+  /** One call for all pieces of a turn. */
+  #flushTable(): void {
+    const table = BigUint64Array.from(this.#table);
+    const count = this.#tableCount;
+    this.#table = [];
+    this.#tableCount = 0;
+    if (this.#over || this.#sender === null || count === 0) return;
+    this.#parts.native?.library.send(this.#sender.handle, table, count);
+  }
+
+  /** Tells where a piece is, in memory that the peer can map. */
+  sendPlaces(id: number, piece: number, slot: ReadSlot, places: readonly SharedPlace[]): void {
+    for (const segment of [slot.segment, ...places.map((place) => place.segment)]) {
+      this.#tell(segment);
+    }
+    const writer = new FrameWriter(26 + places.length * 16);
+    writer.u32(id).u32(piece).u32(slot.segment.id).u32(slot.index).u64(slot.token);
+    for (const { segment, offset, bytes } of places) {
+      writer.u32(segment.id).u48(offset).u48(bytes);
+    }
+    this.#write(writer.frame(FRAME.at));
+  }
+
+  #tell({ id, fd, bytes, name }: Segment): void {
+    if (this.#told.has(id)) return;
+    this.#told.add(id);
+    const writer = new FrameWriter(18 + name.length);
+    writer.u32(id).u32(process.pid).u32(fd).u48(bytes).bytes(Buffer.from(name));
+    this.#write(writer.frame(FRAME.segment));
+  }
+
+  sendEnd(id: number, code: TransferErrorCode, reason: string): void {
+    const head = new FrameWriter(5).u32(id).u8(CODES.indexOf(code));
+    const text = Buffer.from(reason).subarray(0, REASON_BYTES_MAX);
+    this.#write(frameOf(FRAME.end, head.content, text));
+  }
+
+  /** Frames of one turn travel together. */
+  #write(frame: Buffer): void {
+    if (this.#over) return;
+    if (this.#socket.writableCorked === 0) {
+      this.#socket.cork();
+      process.nextTick(() => this.#socket.uncork());
+    }
+    this.#socket.write(frame);
+    if (this.#socket.writableLength > UNSENT_BYTES_MAX) this.close("the reader does not listen");
+  }
+
+  /** The read is over: calls `quiet` when none of its memory is read any more. */
+  finish(id: number, slot: ReadSlot | null, quiet: () => void): void {
+    this.#reads.delete(id);
+    if (slot !== null) this.#parts.slots.clear(slot);
+    this.#stream.remove(id);
+    const sender = this.#sender;
+    if (sender === null || this.#parts.native === null) {
+      quiet();
+      return;
+    }
+    this.#flushTable();
+    if (this.#over) this.#quiet.set(id, quiet);
+    else if (this.#parts.native.library.cancel(sender.handle, id) === 1) quiet();
+    else this.#quiet.set(id, quiet);
+  }
+}
+
+interface Outgoing {
+  readonly ranges: readonly Uint8Array[];
+  readonly sent: () => void;
+  readonly mapped: boolean;
+}
+
+/** One read of a session. */
+class SessionRead implements PieceReader {
+  readonly wanted: ReadonlyMap<number, number>;
+  offer: StandingOffer | null = null;
+  readonly #session: ServerSession;
+  readonly #id: number;
+  readonly #outgoing = new Map<number, Outgoing>();
+  #slot: ReadSlot | null = null;
+  #mayMap: boolean;
+
+  constructor(
+    session: ServerSession,
+    id: number,
+    wanted: ReadonlyMap<number, number>,
+    mayMap: boolean,
+  ) {
+    this.#session = session;
+    this.#id = id;
+    this.wanted = wanted;
+    this.#mayMap = mayMap;
+  }
+
+  send(index: number, ranges: readonly Uint8Array[], sent: () => void): void {
+    const places = this.#mayMap ? sharedPlaces(ranges) : null;
+    if (places !== null) this.#slot ??= this.#session.takeSlot();
+    const slot = this.#slot;
+    const mapped = places !== null && slot !== null;
+    this.#outgoing.set(index, { ranges, sent, mapped });
+    if (places !== null && slot !== null) {
+      this.#session.sendPlaces(this.#id, index, slot, places);
+    } else this.#session.sendBytes(this.#id, index, ranges, () => this.taken(index));
+  }
+
+  /** The piece is with the reader, or on its way. */
+  taken(index: number): void {
+    const piece = this.#outgoing.get(index);
+    if (!this.#outgoing.delete(index)) return;
+    piece?.sent();
+  }
+
+  allTaken(): void {
+    for (const index of [...this.#outgoing.keys()]) this.taken(index);
+  }
+
+  /** The reader cannot map: what it was told goes to it as bytes. */
+  sendAgain(): void {
+    this.#mayMap = false;
+    for (const [index, { ranges, mapped, sent }] of [...this.#outgoing]) {
+      if (mapped) this.send(index, ranges, sent);
+    }
+  }
+
+  end(code: TransferErrorCode | null, reason: string, quiet: () => void): void {
+    if (code !== null) this.#session.sendEnd(this.#id, code, reason);
+    this.#outgoing.clear();
+    this.#session.finish(this.#id, this.#slot, quiet);
+  }
+}

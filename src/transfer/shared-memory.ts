@@ -1,0 +1,92 @@
+import { randomBytes } from "node:crypto";
+import { assert } from "#base";
+import { type TransferLibrary, transferLibrary } from "./native/library.ts";
+import { addressOf } from "./native/range-table.ts";
+
+/** Memory that readers on this machine copy from directly. */
+export interface SharedMemory {
+  readonly memory: Uint8Array;
+  /** It must not be offered, read into or looked at any more. */
+  release(): void;
+}
+
+/** A shared region, as it is told to peers. */
+export interface Segment {
+  readonly id: number;
+  readonly name: string;
+  readonly fd: number;
+  readonly address: bigint;
+  readonly bytes: number;
+}
+
+const NAME_BYTES = 16;
+/** koffi.view takes no more. */
+const VIEW_BYTES_MAX = 2 ** 32;
+
+const segments = new Map<number, Segment>();
+let nextId = 1;
+
+/**
+ * Memory whose pieces readers on this machine take without a connection. Elsewhere, and where it
+ * cannot be had, it is ordinary memory.
+ */
+export function sharedMemory(bytes: number): SharedMemory {
+  const fits = Number.isSafeInteger(bytes) && bytes > 0 && bytes <= VIEW_BYTES_MAX;
+  assert(fits, `Cannot share ${bytes} bytes: 1 to ${VIEW_BYTES_MAX} wanted`);
+  const library = transferLibrary();
+  const segment = library === null ? null : createSegment(library, bytes);
+  if (library === null || segment === null) {
+    return { memory: new Uint8Array(bytes), release: () => {} };
+  }
+  segments.set(segment.id, segment);
+  return {
+    memory: new Uint8Array(library.view(segment.address, bytes)),
+    release() {
+      if (!segments.delete(segment.id)) return;
+      library.releaseShared(segment.address, segment.bytes, segment.fd);
+    },
+  };
+}
+
+function createSegment(library: TransferLibrary, bytes: number): Segment | null {
+  const name = `perigee-${randomBytes(NAME_BYTES).toString("hex")}`;
+  const address = new BigUint64Array(1);
+  const fd = library.createShared(name, bytes, address);
+  return fd < 0 ? null : { id: nextId++, name, fd, address: address[0]!, bytes };
+}
+
+/** A range as a place in a shared region. */
+export interface SharedPlace {
+  readonly segment: Segment;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** Where ranges are shared; null if one of them is not. */
+export function sharedPlaces(ranges: readonly Uint8Array[]): SharedPlace[] | null {
+  const library = transferLibrary();
+  if (library === null || segments.size === 0) return null;
+  const places: SharedPlace[] = [];
+  for (const range of ranges) {
+    if (range.byteLength === 0) continue;
+    const address = addressOf(library, range);
+    const segment = segmentAt(address, range.byteLength);
+    if (segment === null) return null;
+    const offset = Number(address - segment.address);
+    places.push({ segment, offset, bytes: range.byteLength });
+  }
+  return places;
+}
+
+function segmentAt(address: bigint, bytes: number): Segment | null {
+  for (const segment of segments.values()) {
+    const end = segment.address + BigInt(segment.bytes);
+    if (address >= segment.address && address + BigInt(bytes) <= end) return segment;
+  }
+  return null;
+}
+
+/** The region that a view lies in, if it is shared. */
+export function segmentOf(view: Uint8Array): Segment | null {
+  return sharedPlaces([view])?.[0]?.segment ?? null;
+}
