@@ -1,7 +1,7 @@
 import { EngineError, valueText } from "#base";
 import type { GenerateOptions, KvSource } from "#engine/protocol";
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 600_000;
 /** Timers hold no more. */
 const DEADLINE_MS_MAX = 2 ** 31 - 1;
 const HOST_LENGTH_MAX = 253;

@@ -7,6 +7,10 @@ import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
 /** An answer says what will come: it takes no longer than a step of the other engine. */
 const ANSWER_MS = 5000;
 
+/** How often an engine that owes blocks is asked whether it still runs, and how long it may think. */
+const LOOK_MS = 3000;
+const NOTHING = new Uint8Array(0);
+
 /** A request whose blocks come from another engine. */
 interface Import {
   readonly transfer: number;
@@ -154,7 +158,28 @@ export class BlockImports {
       const from = { host: peer.host, port: answer.port };
       const onFailure = (error: unknown) => this.#warn(started, messageOf(error));
       traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure });
+      this.#lookAgain(started);
     }
+  }
+
+  /** A peer that computes for long sends nothing: one that was stopped is not waited for. */
+  #lookAgain(started: Import): void {
+    const { port, traffic, timer } = this.#parts;
+    const { request, stop, transfer } = started;
+    const { signal } = stop;
+    const isOver = () => started.added || signal.aborted;
+    timer.after(LOOK_MS, () => {
+      if (request.kvSource === undefined || isOver()) return;
+      const { peer } = request.kvSource;
+      port.ask({ peer, message: NOTHING, signal, deadlineMs: ANSWER_MS }).then(
+        () => this.#lookAgain(started),
+        (error: unknown) => {
+          if (isOver()) return;
+          this.#warn(started, messageOf(error));
+          traffic.stopIncoming(transfer);
+        },
+      );
+    });
   }
 
   #end(started: Import): void {
