@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { writeNow } from "./direct-writes.ts";
 
 type Headers = Readonly<Record<string, string | number | string[] | undefined>>;
 
@@ -61,7 +62,7 @@ export class ClientStream {
     const { socket, chunkedEncoding } = this.#response;
     if (socket === null || !chunkedEncoding) this.#response.write(latin1, "latin1");
     // One write instead of the response's three: most of a token's cost is the system's.
-    else socket.write(`${latin1.length.toString(16)}\r\n${latin1}\r\n`, "latin1");
+    else writeNow(socket, `${latin1.length.toString(16)}\r\n${latin1}\r\n`);
     return !this.#isFull;
   }
 

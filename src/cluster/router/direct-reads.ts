@@ -6,6 +6,7 @@
 import type { Socket } from "node:net";
 import { buildConnector } from "undici";
 import { type ConnectorOptions, safeConnector } from "#cluster/http";
+import { ChunkFraming } from "./chunk-framing.ts";
 
 /** Of all connections: what is read is used up before the next read. */
 const buffer = Buffer.allocUnsafeSlow(2 ** 16);
@@ -30,6 +31,29 @@ export function directConnector(given: ConnectorOptions): buildConnector.connect
   };
 }
 
+/** Receives the content of chunks; the bytes hold until it returns. */
+export type ContentReader = (content: Buffer) => void;
+
+/** An answer in chunks whose content undici is not asked for. */
+export interface DirectBody {
+  /** Reads no more until `resume`. */
+  pause(): void;
+  resume(): void;
+}
+
+/**
+ * To be asked while undici tells of an answer's head, of an answer in chunks. Its content comes
+ * to `onContent` as soon as undici is between two chunks; before that, and once anything comes that
+ * is no plain chunk, undici tells it. So undici reads the end, and knows what follows. Null: the
+ * connection has no direct reads.
+ */
+export function directBody(onContent: ContentReader): DirectBody | null {
+  return telling?.bodyTo(onContent) ?? null;
+}
+
+/** The connection whose bytes undici is told of in this moment. */
+let telling: DirectReads | null = null;
+
 /** Tells nothing, but shows whether the reader takes anything now. */
 const NOTHING = Buffer.alloc(0);
 
@@ -41,10 +65,13 @@ class DirectReads {
   /** The worker's end has come and waits for the reader. */
   #hasEnded = false;
   #isTelling = false;
+  #body: Body | null = null;
+  #readOn: (size?: number) => unknown = () => null;
 
   from(socket: Socket): void {
     this.#socket = socket;
     const readOn = socket.read.bind(socket);
+    this.#readOn = readOn;
     const pushOn = socket.push.bind(socket);
     const end = () => {
       socket.push(null);
@@ -77,19 +104,74 @@ class DirectReads {
     };
   }
 
+  /** The answer whose head is told now goes to `onContent`, as soon as that can be. */
+  bodyTo(onContent: ContentReader): DirectBody {
+    const body: Body = {
+      ...{ onContent, framing: new ChunkFraming(), hasHead: false },
+      ...{ isDirect: false, isPaused: false },
+    };
+    this.#body = body;
+    return {
+      pause: () => {
+        body.isPaused = true;
+      },
+      resume: () => {
+        if (!body.isPaused) return;
+        body.isPaused = false;
+        if (this.#body === body && body.isDirect) this.#readOn(0);
+      },
+    };
+  }
+
   /** False: no more is read until the rest is taken. */
   take(count: number): boolean {
-    this.#bytes = count === 0 ? NOTHING : buffer.subarray(0, count);
+    const body = this.#body;
+    if (count > 0 && body?.isDirect === true) return this.#takeContent(body, count);
+    return this.#hand(count === 0 ? NOTHING : buffer.subarray(0, count));
+  }
+
+  #hand(bytes: Buffer): boolean {
+    this.#bytes = bytes;
     this.#tell();
-    if (this.#bytes === null) return true;
+    if (this.#bytes === null) {
+      this.#follow(bytes);
+      return true;
+    }
     this.#bytes = Buffer.from(this.#bytes);
+    // The rest is read in another turn: where undici is then is not known.
+    this.#body = null;
     return false;
+  }
+
+  /** Between two chunks undici's place is known without it. */
+  #follow(bytes: Buffer): void {
+    const body = this.#body;
+    if (body === null) return;
+    const start = body.hasHead ? 0 : endOfHead(bytes);
+    body.hasHead = true;
+    // What is moved here was read already.
+    const isFollowed = start >= 0 && body.framing.read(bytes.subarray(start)).rest === null;
+    if (!isFollowed) this.#body = null;
+    else body.isDirect = body.framing.isBetween;
+  }
+
+  #takeContent(body: Body, count: number): boolean {
+    const { content, rest } = body.framing.read(buffer.subarray(0, count));
+    // Copied, since the reader may cause other reads.
+    const held = rest === null ? null : Buffer.from(rest);
+    if (content.length > 0) body.onContent(content);
+    if (this.#socket?.destroyed === true) return false;
+    if (held === null) return !body.isPaused;
+    this.#body = null;
+    return this.#hand(held);
   }
 
   #tell(): void {
     if (this.#bytes === null || this.#isTelling) return;
     this.#isTelling = true;
+    telling = this;
     this.#socket?.emit("readable");
+    telling = null;
     this.#isTelling = false;
   }
 
@@ -99,3 +181,22 @@ class DirectReads {
     return bytes;
   }
 }
+
+/** How far an answer in chunks was followed. */
+interface Body {
+  readonly onContent: ContentReader;
+  readonly framing: ChunkFraming;
+  hasHead: boolean;
+  /** undici is between two chunks, and is told of no content. */
+  isDirect: boolean;
+  isPaused: boolean;
+}
+
+/** -1: the bytes do not begin with a whole head of an answer that has a body. */
+function endOfHead(bytes: Buffer): number {
+  if (bytes.toString("latin1", 0, HEAD.length) !== HEAD) return -1;
+  const end = bytes.indexOf("\r\n\r\n");
+  return end < 0 ? -1 : end + 4;
+}
+
+const HEAD = "HTTP/1.1 200 ";

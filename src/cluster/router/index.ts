@@ -16,8 +16,9 @@
  *   generation-request.ts, worker-body.ts   what a client sent, and what a worker gets
  *   client-stream.ts      the client's side of a stream; answer-buffer.ts: an answer that is held
  *   stream-reader.ts      a worker's stream; marker-reader.ts: with tokens told beside the events
- *   upstream.ts           connections to a worker (direct-reads.ts: read without a queue);
- *                         worker-links.ts: to all of them
+ *   upstream.ts           connections to a worker (direct-reads.ts: read without a queue,
+ *                         chunk-framing.ts: and without a whole parser);
+ *                         worker-links.ts: to all of them; direct-writes.ts: to a client
  *   breaker.ts            keeps requests away from a worker that fails; sweep.ts: deadlines
  *   prompt-reader.ts      prompts as ids: by model-codecs.ts, by remote-tokens.ts of a worker
  *                         (tokenize-routes.ts: how engines are asked), or text-tokens.ts where

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Dispatcher, Pool } from "undici";
 import { EngineError } from "#base";
-import { directConnector } from "./direct-reads.ts";
+import { type DirectBody, directBody, directConnector } from "./direct-reads.ts";
 
 /** Sockets without a request are closed after this long, before most servers close them. */
 const IDLE_MS = 4_000;
@@ -80,6 +80,8 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   readonly #bytesMax: number;
   #controller: Dispatcher.DispatchController | null = null;
   #aborted: Error | null = null;
+  /** Null: undici tells of all content. */
+  #body: DirectBody | null = null;
   #bytes = 0;
   #over = false;
 
@@ -96,11 +98,14 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   pause(): void {
+    // Both: at any time undici may be the one that reads on.
     this.#controller?.pause();
+    this.#body?.pause();
   }
 
   resume(): void {
     this.#controller?.resume();
+    this.#body?.resume();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -113,15 +118,15 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    if (status >= 200 && !this.#over) this.#reader.onHead(status, headers);
+    if (status < 200 || this.#over) return;
+    if (status === 200 && headers["transfer-encoding"] === "chunked") {
+      this.#body = directBody((content) => this.#read(content));
+    }
+    this.#reader.onHead(status, headers);
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void {
-    // An answer without a length has an empty part for each look at its connection.
-    if (this.#over || bytes.length === 0) return;
-    this.#bytes += bytes.length;
-    if (this.#bytes > this.#bytesMax) controller.abort(tooLong(this.#bytesMax));
-    else this.#reader.onData(bytes);
+  onResponseData(_controller: Dispatcher.DispatchController, bytes: Buffer): void {
+    this.#read(bytes);
   }
 
   onResponseEnd(): void {
@@ -132,6 +137,14 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#fail(this.#aborted ?? error);
+  }
+
+  #read(bytes: Buffer): void {
+    // An answer without a length has an empty part for each look at its connection.
+    if (this.#over || bytes.length === 0) return;
+    this.#bytes += bytes.length;
+    if (this.#bytes > this.#bytesMax) this.#controller?.abort(tooLong(this.#bytesMax));
+    else this.#reader.onData(bytes);
   }
 
   #fail(error: Error): void {

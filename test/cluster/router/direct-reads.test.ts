@@ -40,6 +40,17 @@ async function worker(
   return upstream;
 }
 
+/** There is room again, or the connection is gone. */
+function drained(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      socket.off("drain", done).off("close", done);
+      resolve();
+    };
+    socket.on("drain", done).on("close", done);
+  });
+}
+
 /** What comes, kept as the router keeps it. */
 function asked(upstream: Upstream, onData: (bytes: Buffer) => void = () => {}) {
   const held = new AnswerBuffer({ begin: () => {}, write: () => {} });
@@ -164,4 +175,70 @@ test("[CL170] an answer that its connection ends is whole, one that is cut is a 
   });
   expect(await paused.over).toBe("all of it");
   expect(await asked(upstream).over).toContain("failed: ");
+});
+
+test.for([1, 7, 300, 5000])(
+  "[CL193] answers in chunks of any cut are whole, and their connection goes on (%i bytes)",
+  async (size) => {
+    const connections = new Set<Socket>();
+    const texts = Array.from({ length: 40 }, (_, at) => `${at}:${"data\r\n0\r\n".repeat(at % 11)}`);
+    const upstream = await worker(async (socket, place) => {
+      connections.add(socket);
+      socket.setNoDelay(true);
+      socket.write(CHUNKED);
+      await pause(5);
+      const trailer = place % 2 === 0 ? "" : "x-end: 1\r\n";
+      const bytes = `${texts.map(chunk).join("")}0\r\n${trailer}\r\n`;
+      for (let at = 0; at < bytes.length; at += size) {
+        socket.write(bytes.slice(at, at + size));
+        if (at % 3 === 0) await pause(0);
+      }
+    });
+    for (let count = 0; count < 3; count++) {
+      expect(await asked(upstream).over).toBe(texts.join(""));
+      await pause(5);
+    }
+    expect(connections.size).toBe(1);
+  },
+);
+
+test.for(["zz\r\n", "5;a\r\nhell", "3\r\nhello\r\n", "-5\r\n", "HTTP/1.1 200 OK\r\n\r\n", ""])(
+  "[CL193] what breaks the form behind whole chunks ends its answer as a failure: %j",
+  async (broken) => {
+    const upstream = await worker(async (socket) => {
+      socket.write(CHUNKED + chunk("first"));
+      await pause(10);
+      socket.write(chunk("second"));
+      await pause(10);
+      socket.end(broken);
+    });
+    let seen = "";
+    const { over } = asked(upstream, (bytes) => {
+      seen += bytes.toString("latin1");
+    });
+    expect(await over).toContain("failed: ");
+    expect(seen.startsWith("firstsecond")).toBe(true);
+  },
+);
+
+test("[CL193] an answer in chunks has its limit, and is ended at once when it is not wanted", async () => {
+  let closed = 0;
+  const upstream = await worker(async (socket) => {
+    socket.on("close", () => closed++);
+    socket.write(CHUNKED + chunk("begin"));
+    await pause(10);
+    const part = chunk("z".repeat(2 ** 20));
+    for (let count = 0; count < 80 && !socket.destroyed; count++) {
+      if (!socket.write(part)) await drained(socket);
+    }
+  });
+  expect(await asked(upstream).over).toContain(`at most ${2 ** 26} bytes`);
+  let parts = 0;
+  const ended = asked(upstream, () => {
+    if (++parts === 3) ended.call.abort(new Error("enough"));
+  });
+  expect(await ended.over).toContain("enough");
+  await pause(50);
+  expect(parts).toBe(3);
+  expect(closed).toBe(2);
 });
