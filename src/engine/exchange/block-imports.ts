@@ -7,7 +7,7 @@ import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
 /** An answer says what will come: it takes no longer than a step of the other engine. */
 const ANSWER_MS = 5000;
 
-/** How often an engine that owes blocks is asked whether it still runs, and how long it may think. */
+/** How often an engine that owes blocks is asked whether it still runs. */
 const LOOK_MS = 3000;
 const NOTHING = new Uint8Array(0);
 

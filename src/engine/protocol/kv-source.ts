@@ -7,7 +7,10 @@ export interface KvSourceOptions {
   readonly port: number;
   /** It computes what it does not have; off: only what it has stored is fetched. Default: false. */
   readonly compute?: boolean;
-  /** What has not come by then is computed here. Default: 600,000. One that stops answering is not waited for. */
+  /**
+   * What has not come by then is computed here; an engine that stops answering is not waited for.
+   * Default: 600,000.
+   */
   readonly deadlineMs?: number;
 }
 
