@@ -104,7 +104,7 @@ test("an answered request is logged with its status, a client that hung up as 49
   const slow = fetch(`${url}/slow`, { signal: AbortSignal.timeout(50) });
   await expect(slow).rejects.toThrow();
   await expect
-    .poll(() => lines)
+    .poll(() => lines, { timeout: 10_000 })
     .toMatchObject([
       { method: "GET", url: "/fast", status: 200, level: 30 },
       { method: "GET", url: "/slow", status: 499, level: 30 },
