@@ -41,7 +41,7 @@ export class PeerMaps {
     return address !== 0n;
   }
 
-  /** Copies a piece to where the read wants it; null: from memory that cannot be mapped. */
+  /** Copies a piece to where the read wants it; false: it does not, and calls nothing. */
   copy(
     read: PendingRead,
     piece: number,
@@ -70,7 +70,7 @@ export class PeerMaps {
     if (!inside) throw new TransferError("corrupt", "An unknown region was named");
     if (total !== read.wanted.get(piece)) {
       read.fail("corrupt", `piece ${piece} has ${total} bytes`);
-      return true;
+      return false;
     }
     const into = read.targets.get(piece) ?? [];
     const rows = copyRows(from, wordsOf(this.#native.library, into));

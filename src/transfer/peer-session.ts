@@ -253,16 +253,16 @@ export class PeerSession {
       reading.read.fail("corrupt", `piece ${piece} was not asked for, or came twice`);
       return;
     }
-    reading.copies++;
-    const begun = this.#maps.copy(reading.read, piece, fields, (valid) => {
+    const copying = this.#maps.copy(reading.read, piece, fields, (valid) => {
       if (valid && !this.#over) {
         this.#socket.write(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.taken));
         reading.read.arrived(piece);
       } else if (!valid) reading.read.fail("failed", "the offer ended while a piece was copied");
       this.#written(reading);
     });
-    if (begun && !reading.read.ending) reading.mapped.add(piece);
-    if (!begun || !reading.mapped.has(piece)) this.#written(reading);
+    if (!copying) return;
+    reading.copies++;
+    reading.mapped.add(piece);
   }
 
   #onEvent({ kind, read, piece }: NativeEvent): void {
