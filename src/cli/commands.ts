@@ -48,6 +48,13 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/replay.ts")).defineReplay,
   },
   {
+    name: "simulate",
+    description:
+      "Simulate a fleet with prefill and decode pools on a trace, without a model: times, hits " +
+      "and rejections.",
+    load: async () => (await import("./commands/simulate.ts")).defineSimulate,
+  },
+  {
     name: "models",
     description: "List, inspect and download models.",
     load: async () => (await import("./commands/models.ts")).defineModels,

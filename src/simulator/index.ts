@@ -10,6 +10,7 @@
  *   sim-worker.ts     a worker on it; sim-kv-changes.ts: its cache's events as a fleet reads them
  *   traffic/          made-up and recorded loads for fleets
  *   fleet/            many of them behind the router's production parts
+ *   pools/            prefill and decode on different nodes, behind the conductor
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
  *
@@ -50,6 +51,18 @@ export {
   withSpread,
 } from "./length-mix.ts";
 export { mixedWorkload } from "./mixed-workload.ts";
+export {
+  costsOf,
+  FleetConfig,
+  type LoadSample,
+  type NodeCosts,
+  PAPER_COSTS,
+  type PoolOptions,
+  type PoolResult,
+  parseFleet,
+  runPools,
+  type TimeSpread,
+} from "./pools/index.ts";
 export { SimClock } from "./sim-clock.ts";
 export { kvChangesOf, type ScopeBase } from "./sim-kv-changes.ts";
 export {

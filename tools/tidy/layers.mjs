@@ -83,11 +83,12 @@ export const ROOMS = {
     protocol: [],
     index: ["protocol"],
     routing: ["protocol"],
+    conductor: ["protocol", "routing"],
     http: [],
     redis: [],
     feeds: ["protocol", "http", "redis"],
     membership: ["protocol", "http", "redis"],
-    router: ["protocol", "index", "routing", "http", "redis", "feeds", "membership"],
+    router: ["protocol", "index", "routing", "conductor", "http", "redis", "feeds", "membership"],
   },
 };
 
@@ -105,6 +106,7 @@ export const ROOM_LAYERS = {
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],
   "cluster/routing": ["base", "kvcache"],
+  "cluster/conductor": ["base"],
   "cluster/http": ["base"],
   "cluster/redis": ["base"],
   "cluster/feeds": ["base", "kvcache"],

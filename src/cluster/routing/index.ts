@@ -35,6 +35,7 @@ export {
   ROUTING_POLICIES,
   type RoutingPolicyName,
 } from "./create-policy.ts";
+export { DecayedFit } from "./decayed-fit.ts";
 export {
   Dispatcher,
   type DispatcherOptions,

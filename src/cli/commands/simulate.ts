@@ -1,0 +1,166 @@
+import { closeSync, openSync, writeSync } from "node:fs";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { EngineError, messageOf } from "#base";
+import { PREFILL_POLICIES, REJECTION_MODES } from "#cluster";
+import {
+  costsOf,
+  type FleetConfig,
+  loadCostModel,
+  type NodeCosts,
+  PAPER_COSTS,
+  type PoolResult,
+  parseFleet,
+  readTrace,
+  runPools,
+  type TimeSpread,
+} from "#simulator";
+import { readFleetFile } from "../fleet-file.ts";
+import { Progress } from "../progress.ts";
+
+interface SimulateFlags {
+  readonly fleet?: string;
+  readonly policy?: string;
+  readonly rejection?: string;
+  readonly ttftDeadline?: number;
+  readonly tbtDeadline?: number;
+  readonly seed: number;
+  readonly speed: number;
+  readonly blockTokens: number;
+  readonly decisions?: string;
+  readonly json?: boolean;
+}
+
+/** `perigee simulate`: a fleet with pools on a simulated clock. */
+export function defineSimulate(command: Command): void {
+  command
+    .argument("<trace>", "JSON lines: timestamp, input_length, output_length, hash_ids.")
+    .option("--fleet <file>", "Fleet as YAML. Default: 8 prefill and 8 decode nodes of the paper.")
+    .addOption(
+      new Option("--policy <name>", "How the prefill node is chosen.").choices(PREFILL_POLICIES),
+    )
+    .addOption(
+      new Option("--rejection <mode>", "When requests that miss deadlines are rejected.").choices(
+        REJECTION_MODES,
+      ),
+    )
+    .option("--ttft-deadline <ms>", "Deadline of the first token.", positive)
+    .option("--tbt-deadline <ms>", "Deadline between tokens.", positive)
+    .option("--seed <n>", "Seed of chance: the same gives the same result.", whole, 1)
+    .option("--speed <n>", "Requests come so many times as often.", positive, 1)
+    .option("--block-tokens <n>", "Tokens per block of the trace.", count, 512)
+    .option("--decisions <file>", "Write each decision as a line of JSON.")
+    .option("--json", "Print JSON.")
+    .action(async (path: string, flags: SimulateFlags) => {
+      const result = await simulate(path, flags);
+      process.stdout.write(
+        flags.json === true ? `${JSON.stringify(result, null, 2)}\n` : text(result),
+      );
+    });
+}
+
+async function simulate(path: string, flags: SimulateFlags): Promise<PoolResult> {
+  const fleet = fleetOf(flags);
+  const costs = nodeCosts(fleet);
+  const trace = await readTrace(path, flags.blockTokens);
+  if (trace.kind !== "blocks") {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot simulate trace ${path}: wanted rows with hash_ids, current rows have token_ids`,
+      { param: "trace" },
+    );
+  }
+  const log = flags.decisions === undefined ? null : openLog(flags.decisions);
+  const progress = await Progress.start("simulate", trace.requests.length, " requests");
+  try {
+    const { prefillNodes, decodeNodes, chunkTokens, sequencesMax, conductor } = fleet;
+    return runPools({
+      ...{ trace, prefillNodes, decodeNodes, chunkTokens, sequencesMax, costs, conductor },
+      ...{ seed: flags.seed, speed: flags.speed },
+      ...(log === null ? {} : { onDecision: (line: string) => writeSync(log, `${line}\n`) }),
+      onProgress: (requests) => progress.set(requests),
+    });
+  } finally {
+    progress.stop();
+    if (log !== null) closeSync(log);
+  }
+}
+
+/** The file's fleet, with what flags say instead. */
+function fleetOf(flags: SimulateFlags): FleetConfig {
+  const { fleet, policy, rejection, ttftDeadline, tbtDeadline } = flags;
+  const described = parseFleet(fleet === undefined ? {} : readFleetFile(fleet));
+  const conductor = {
+    ...described.conductor,
+    ...(policy === undefined ? {} : { policy }),
+    ...(rejection === undefined ? {} : { rejection }),
+    ...(ttftDeadline === undefined ? {} : { ttftDeadlineMs: ttftDeadline }),
+    ...(tbtDeadline === undefined ? {} : { tbtDeadlineMs: tbtDeadline }),
+  };
+  return parseFleet({ ...described, conductor });
+}
+
+function nodeCosts(fleet: FleetConfig): NodeCosts {
+  const network = fleet.networkBytesPerMs ?? PAPER_COSTS.networkBytesPerMs;
+  const costs =
+    fleet.costs === "paper" ? PAPER_COSTS : costsOf(loadCostModel(fleet.costs), network);
+  return {
+    ...costs,
+    networkBytesPerMs: network,
+    cacheTokens: fleet.cacheTokens ?? costs.cacheTokens,
+    deviceTokens: fleet.deviceTokens ?? costs.deviceTokens,
+  };
+}
+
+function openLog(path: string): number {
+  try {
+    return openSync(path, "w");
+  } catch (cause) {
+    const message = `Cannot write decisions: wanted a writable file, current value is ${path}`;
+    throw new EngineError("IO", `${message} (${messageOf(cause)})`, { cause, param: "decisions" });
+  }
+}
+
+function text(result: PoolResult): string {
+  const rejected = Object.entries(result.rejected);
+  const share = (value: number | null) => (value === null ? "-" : `${(100 * value).toFixed(1)} %`);
+  const rows = [
+    ["policy", `${result.policy}, rejection ${result.rejection}, seed ${result.seed}`],
+    ["requests", `${result.requests}, completed ${result.completed}`],
+    ["rejected", rejected.map(([reason, n]) => `${reason} ${n}`).join(", ") || "none"],
+    ["first token, s", spread(result.ttftMs, 1000)],
+    ["gaps' p99, ms", spread(result.tbtP99Ms, 1)],
+    ["longest 10 % of gaps, ms", spread(result.tbtTailMs, 1)],
+    ["within deadlines", `first ${share(result.ttftAttained)}, gaps ${share(result.tbtAttained)}`],
+    ["prompt tokens found", share(result.hitRate)],
+    ["fetched tokens", String(result.fetchedTokens)],
+    ["transferred, GB", (result.transferBytes / 1e9).toFixed(1)],
+    ["busy", `prefill ${share(result.prefillBusy)}, decode ${share(result.decodeBusy)}`],
+    ["throughput", `${result.requestsPerSecond.toFixed(2)} requests/s`],
+    ["output", `${result.outputTokensPerSecond.toFixed(0)} tokens/s`],
+  ];
+  const width = Math.max(...rows.map(([name = ""]) => name.length));
+  return rows.map(([name = "", value = ""]) => `${name.padEnd(width)}  ${value}\n`).join("");
+}
+
+function spread({ mean, p50, p90, p99 }: TimeSpread, per: number): string {
+  const [m, a, b, c] = [mean, p50, p90, p99].map((ms) => (ms / per).toFixed(per === 1 ? 1 : 2));
+  return `mean ${m}, p50 ${a}, p90 ${b}, p99 ${c}`;
+}
+
+function positive(value: string): number {
+  const number = Number(value);
+  if (Number.isFinite(number) && number > 0) return number;
+  throw new InvalidArgumentError("Wanted a number above 0.");
+}
+
+function whole(value: string): number {
+  const number = Number(value);
+  if (Number.isSafeInteger(number) && number >= 0) return number;
+  throw new InvalidArgumentError("Wanted 0 or more.");
+}
+
+function count(value: string): number {
+  const number = Number(value);
+  if (Number.isSafeInteger(number) && number > 0) return number;
+  throw new InvalidArgumentError("Wanted 1 or more.");
+}

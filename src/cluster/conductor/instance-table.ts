@@ -1,0 +1,87 @@
+import type { InstanceNumber, InstanceRole, PoolInstance } from "./decision.ts";
+import { DecodeBooks } from "./decode-books.ts";
+import { PrefillBooks } from "./prefill-books.ts";
+
+/** An instance with what it has been given. */
+export class Instance {
+  readonly number: InstanceNumber;
+  readonly id: string;
+  readonly kind: string;
+  readonly kvTokens: number;
+  readonly networkBytesPerMs: number;
+  role: InstanceRole;
+  /** It gets nothing new: it leaves, or its role changes. */
+  draining = false;
+  readonly prefill = new PrefillBooks();
+  readonly decode = new DecodeBooks();
+  /** Transfers that it takes part in now. */
+  sends = 0;
+  receives = 0;
+
+  constructor(number: InstanceNumber, info: PoolInstance) {
+    this.number = number;
+    this.id = info.id;
+    this.kind = info.kind ?? "";
+    this.kvTokens = info.kvTokens;
+    this.networkBytesPerMs = info.networkBytesPerMs;
+    this.role = info.role;
+  }
+}
+
+/** Instances by number and by what they do. */
+export class InstanceTable {
+  readonly #instances: (Instance | null)[] = [];
+  #prefilling: readonly Instance[] = [];
+  #decoding: readonly Instance[] = [];
+
+  /** Those that may get prompts, and those that may get decodings, in the order of numbers. */
+  get prefilling(): readonly Instance[] {
+    return this.#prefilling;
+  }
+
+  get decoding(): readonly Instance[] {
+    return this.#decoding;
+  }
+
+  /** Numbers are below this. */
+  get size(): number {
+    return this.#instances.length;
+  }
+
+  join(info: PoolInstance): Instance {
+    const free = this.#instances.indexOf(null);
+    const number = free < 0 ? this.#instances.length : free;
+    const instance = new Instance(number, info);
+    this.#instances[number] = instance;
+    this.#sort();
+    return instance;
+  }
+
+  leave(number: InstanceNumber): void {
+    const instance = this.find(number);
+    if (instance === null) return;
+    instance.draining = true;
+    this.#instances[number] = null;
+    this.#sort();
+  }
+
+  /** Null: it left. */
+  find(number: InstanceNumber): Instance | null {
+    return this.#instances[number] ?? null;
+  }
+
+  setRole(number: InstanceNumber, role: InstanceRole): void {
+    const instance = this.find(number);
+    if (instance === null) return;
+    instance.role = role;
+    this.#sort();
+  }
+
+  #sort(): void {
+    const here = this.#instances.filter((instance) => instance !== null);
+    const doing = (role: InstanceRole) =>
+      here.filter((instance) => instance.role === role || instance.role === "both");
+    this.#prefilling = doing("prefill");
+    this.#decoding = doing("decode");
+  }
+}

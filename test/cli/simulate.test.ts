@@ -1,0 +1,74 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { afterAll, afterEach, expect, test, vi } from "vitest";
+import { defineSimulate } from "../../src/cli/commands/simulate.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "perigee-simulate-"));
+const at = (name: string) => join(folder, name);
+const row = (timestamp: number, hash_ids: number[]) =>
+  JSON.stringify({ timestamp, input_length: hash_ids.length * 512, output_length: 9, hash_ids });
+writeFileSync(at("load.jsonl"), [row(0, [1, 2]), row(5, [3]), row(900, [1, 2, 4])].join("\n"));
+writeFileSync(at("tokens.jsonl"), '{"timestamp":0,"output_length":1,"token_ids":[1,2]}');
+afterAll(() => rmSync(folder, { recursive: true }));
+afterEach(() => vi.restoreAllMocks());
+
+/** What `perigee simulate` prints. */
+async function simulate(...args: string[]): Promise<string> {
+  let printed = "";
+  vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    printed += text;
+    return true;
+  });
+  const root = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
+  const command = root.command("simulate");
+  command.exitOverride().configureOutput({ writeErr: () => undefined });
+  defineSimulate(command);
+  await root.parseAsync(["simulate", ...args], { from: "user" });
+  return printed;
+}
+
+test("--json prints the result, the same for the same seed, and decisions are lines", async () => {
+  const args = [at("load.jsonl"), "--json", "--seed", "7", "--decisions", at("decisions.jsonl")];
+  const text = await simulate(...args);
+  expect(await simulate(...args)).toBe(text);
+  expect(JSON.parse(text)).toMatchObject({ requests: 3, completed: 3, rejected: {}, seed: 7 });
+  const lines = readFileSync(at("decisions.jsonl"), "utf8").trim().split("\n");
+  expect(lines.map((line) => JSON.parse(line).decision)).toEqual(Array(3).fill("accepted"));
+});
+
+test("a fleet comes from YAML, and flags go before it", async () => {
+  const fleet = "prefillNodes: 2\ndecodeNodes: 1\nconductor:\n  policy: local\n  rejection: none\n";
+  writeFileSync(at("fleet.yaml"), fleet);
+  const text = await simulate(at("load.jsonl"), "--fleet", at("fleet.yaml"), "--policy", "load");
+  expect(text).toContain("load, rejection none");
+  expect(text).toMatch(/requests +3, completed 3/);
+  const costs = "costs: h200-8b\nprefillNodes: 1\n";
+  writeFileSync(at("costs.yaml"), costs);
+  expect(await simulate(at("load.jsonl"), "--fleet", at("costs.yaml"))).toContain("completed 3");
+});
+
+test("deadlines reject, and the table says why", async () => {
+  const text = await simulate(at("load.jsonl"), "--ttft-deadline", "150", "--tbt-deadline", "90");
+  expect(text).toMatch(/rejected +ttft \d/);
+});
+
+test("[CO33] what is no fleet, trace or value is one line with what is wanted", async () => {
+  const refused = async (wanted: string, ...args: string[]) =>
+    await expect(simulate(...args)).rejects.toThrow(wanted);
+  const fleet = (text: string) => {
+    writeFileSync(at("bad.yaml"), text);
+    return [at("load.jsonl"), "--fleet", at("bad.yaml")];
+  };
+  await refused("wanted a readable file", at("none.jsonl"));
+  await refused("wanted rows with hash_ids", at("tokens.jsonl"));
+  await refused("wanted a YAML file", at("load.jsonl"), "--fleet", at("none.yaml"));
+  await refused("wanted a YAML file", ...fleet("a: [1"));
+  await refused("prefillNodes", ...fleet("prefillNodes: -1"));
+  await refused("nodes", ...fleet("nodes: 4"));
+  await refused("wanted h200-8b", ...fleet("costs: nothing"));
+  await refused("Wanted a number above 0", at("load.jsonl"), "--speed", "0");
+  await refused("Allowed choices", at("load.jsonl"), "--policy", "best");
+  await refused("wanted a writable file", at("load.jsonl"), "--decisions", join(folder, "a", "b"));
+});
