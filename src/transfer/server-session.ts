@@ -29,6 +29,8 @@ import { TransferError, type TransferErrorCode } from "./transfer-error.ts";
 /** Reads of one connection at once. */
 const READS_MAX = 1024;
 const ID_BYTES = 16;
+/** Pieces that one call names. */
+const TABLE_PIECES_MAX = 64;
 const REASON_BYTES_MAX = 400;
 /** Unsent bytes of answers: a peer that asks and does not listen is cut off. */
 const UNSENT_BYTES_MAX = 16 << 20;
@@ -225,7 +227,11 @@ export class ServerSession {
       return;
     }
     if (this.#tableCount++ === 0) queueMicrotask(() => this.#flushTable());
-    this.#table.push(...pieceWords(read, piece, wordsOf(native.library, ranges)));
+    for (const word of pieceWords(read, piece, wordsOf(native.library, ranges))) {
+      this.#table.push(word);
+    }
+    // The first pieces travel while the later ones are named.
+    if (this.#tableCount >= TABLE_PIECES_MAX) this.#flushTable();
   }
 
   /** One call for all pieces of a turn. */

@@ -20,6 +20,8 @@ export interface Segment {
 }
 
 const NAME_BYTES = 16;
+/** Places of one piece: a frame has room for them. */
+const PLACES_MAX = 32_768;
 /** koffi.view takes no more. */
 const VIEW_BYTES_MAX = 2 ** 32;
 
@@ -65,7 +67,7 @@ export interface SharedPlace {
 /** Where ranges are shared; null if one of them is not. */
 export function sharedPlaces(ranges: readonly Uint8Array[]): SharedPlace[] | null {
   const library = transferLibrary();
-  if (library === null || segments.size === 0) return null;
+  if (library === null || segments.size === 0 || ranges.length > PLACES_MAX) return null;
   const places: SharedPlace[] = [];
   for (const range of ranges) {
     if (range.byteLength === 0) continue;

@@ -1,0 +1,183 @@
+// Moves pieces between two processes of this machine by each way, beside memcpy, iperf3 and, with
+// --mooncake PYTHON, Mooncake's engine over TCP in that Python:
+//
+//   node bench/transfer.mjs [--rounds 7] [--connections 4] [--mooncake .venv/bin/python] [--write]
+//
+// All runs move the same bytes between buffers of the same size; rounds alternate. Build first.
+import { fork, spawn, spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import koffi from "koffi";
+import { openTransferClient, sharedMemory } from "../dist/transfer/index.js";
+import { describeMachine, median } from "./machine.mjs";
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: "string", default: "7" },
+    connections: { type: "string", default: "4" },
+    mooncake: { type: "string" },
+    write: { type: "boolean", default: false },
+  },
+});
+const ROUNDS = Number(values.rounds);
+const CONNECTIONS = Number(values.connections);
+const BUFFER_BYTES = 256 * 2 ** 20;
+const SIZES = [64 * 2 ** 10, 2 ** 20, 16 * 2 ** 20];
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+
+const target = new Uint8Array(BUFFER_BYTES).fill(1);
+const source = sharedMemory(BUFFER_BYTES).memory.fill(3);
+
+/** A process that offers its memory when it is asked. */
+async function startOwner() {
+  const owner = fork(here("./transfer/owner.mjs"), [String(BUFFER_BYTES)]);
+  const waiting = [];
+  owner.on("message", (message) => waiting.shift()?.(message));
+  const next = () => new Promise((resolve) => waiting.push(resolve));
+  const { port } = await next();
+  const ask = (pieceBytes) => {
+    const answer = next();
+    owner.send({ pieceBytes });
+    return answer;
+  };
+  return { port, ask, pids: [owner.pid, process.pid], stop: () => owner.kill() };
+}
+
+function ourWay(owner, ways) {
+  const client = openTransferClient({ ways, connections: CONNECTIONS });
+  return async (pieceBytes) => {
+    const { offer } = await owner.ask(pieceBytes);
+    const pieces = Array.from({ length: BUFFER_BYTES / pieceBytes }, (_, index) => ({
+      index,
+      into: [target.subarray(index * pieceBytes, (index + 1) * pieceBytes)],
+    }));
+    const began = performance.now();
+    const peer = { host: "127.0.0.1", port: owner.port };
+    await client.read({ peer, offer, pieces, deadlineMs: 60_000 });
+    return BUFFER_BYTES / (performance.now() - began) / 1e6;
+  };
+}
+
+const copy = koffi.load(null).func("void *memcpy(void *to, const void *from, size_t bytes)");
+
+/** One thread copies the same pieces. */
+async function memcpy(pieceBytes) {
+  const began = performance.now();
+  for (let at = 0; at < BUFFER_BYTES; at += pieceBytes) {
+    copy(target.subarray(at), source.subarray(at), pieceBytes);
+  }
+  return BUFFER_BYTES / (performance.now() - began) / 1e6;
+}
+
+let perCpuOfIperf = 0;
+
+/** CPU time of processes in seconds, by ticks of 10 ms. */
+function cpuSeconds(pids) {
+  let ticks = 0;
+  for (const pid of pids) {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+    ticks += Number(fields[11]) + Number(fields[12]);
+  }
+  return ticks / 100;
+}
+
+async function startIperf() {
+  const server = spawn("iperf3", ["-s", "-B", "127.0.0.1", "-p", "5299"], { stdio: "ignore" });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const run = async () => {
+    const how = ["-c", "127.0.0.1", "-p", "5299", "-P", String(CONNECTIONS), "-t", "1", "-J"];
+    const { stdout } = spawnSync("iperf3", how, { encoding: "utf8" });
+    const { sum_received, cpu_utilization_percent: cpu } = JSON.parse(stdout).end;
+    const gb = sum_received.bits_per_second / 8e9;
+    perCpuOfIperf = gb / ((cpu.host_total + cpu.remote_total) / 100);
+    return gb;
+  };
+  return { run, stop: () => server.kill() };
+}
+
+/** Both of its processes run in `python`; the reading one answers sizes with GB/s. */
+async function startMooncake(python) {
+  const script = here("./transfer/mooncake_engine.py");
+  const both = [];
+  const start = async (...args) => {
+    const stdio = ["pipe", "pipe", "ignore"];
+    const child = spawn(python, [script, String(BUFFER_BYTES), ...args], { stdio });
+    both.push(child);
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const answer = async () => {
+      for (;;) {
+        const { value, done } = await lines.next();
+        if (done) throw new Error("Mooncake's engine ended");
+        if (value.startsWith("> ")) return value.slice(2);
+      }
+    };
+    return { child, answer, first: await answer() };
+  };
+  const owner = await start();
+  const reader = await start(owner.first);
+  const run = async (pieceBytes) => {
+    reader.child.stdin.write(`${pieceBytes}\n`);
+    return Number(await reader.answer());
+  };
+  const stop = () => {
+    for (const child of both) child.kill();
+  };
+  return { run, stop, pids: both.map(({ pid }) => pid) };
+}
+
+const owner = await startOwner();
+const iperf = await startIperf();
+const mooncake = values.mooncake ? await startMooncake(values.mooncake) : null;
+const runs = {
+  memcpy,
+  memory: ourWay(owner, ["memory"]),
+  tcp: ourWay(owner, ["tcp"]),
+  frames: ourWay(owner, ["stream"]),
+  iperf3: iperf.run,
+  ...(mooncake === null ? {} : { mooncake: mooncake.run }),
+};
+
+const results = [];
+for (const pieceBytes of SIZES) {
+  const speeds = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
+  const efficiency = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, run] of Object.entries(runs)) {
+      // Each finds its memory in the caches as it left it itself, and not as another way did.
+      await run(pieceBytes);
+      const pids = name === "mooncake" ? mooncake.pids : owner.pids;
+      const before = cpuSeconds(pids);
+      speeds[name].push(await run(pieceBytes));
+      const seconds = cpuSeconds(pids) - before;
+      efficiency[name].push(name === "iperf3" ? perCpuOfIperf : BUFFER_BYTES / 1e9 / seconds);
+    }
+  }
+  const medians = (lists) =>
+    Object.fromEntries(
+      Object.entries(lists).map(([name, all]) => [name, Number(median(all).toFixed(2))]),
+    );
+  const gbPerSecond = medians(speeds);
+  // Of both processes together: what other work on the machine changes least.
+  const gbPerCpuSecond = medians(efficiency);
+  const ratio = (over, under) => ({
+    speed: Number((gbPerSecond[over] / gbPerSecond[under]).toFixed(2)),
+    cpu: Number((gbPerCpuSecond[over] / gbPerCpuSecond[under]).toFixed(2)),
+  });
+  results.push({
+    pieceBytes,
+    gbPerSecond,
+    gbPerCpuSecond,
+    memoryOverMemcpy: ratio("memory", "memcpy"),
+    tcpOverIperf3: ratio("tcp", "iperf3"),
+    ...(mooncake === null ? {} : { tcpOverMooncake: ratio("tcp", "mooncake") }),
+  });
+  console.log(JSON.stringify(results.at(-1)));
+}
+if (values.write) {
+  const report = { machine: describeMachine(), rounds: ROUNDS, connections: CONNECTIONS, results };
+  writeFileSync(here("./results/transfer.json"), `${JSON.stringify(report, null, 2)}\n`);
+}
+for (const { stop } of [owner, iperf, ...(mooncake === null ? [] : [mooncake])]) stop();
+process.exit();
