@@ -14,8 +14,8 @@ namespace perigee {
 // What is cancelled is left after this long, at most.
 constexpr int kWaitMs = 20;
 
-// Buffers keep the sizes that the system chooses for each connection: with 4 MiB each a GB on loopback
-// took 5 to 10 % more processor time.
+// Buffers keep the sizes that the system chooses for each connection: with 4 MiB each, a GB on
+// loopback took 5 to 10 % more processor time.
 inline void prepareLink(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   const timeval wait{0, kWaitMs * 1000};

@@ -2,6 +2,7 @@ import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { PeerAddress } from "./contract.ts";
 import { takeDescriptor } from "./descriptor.ts";
+import { FrameOutbox } from "./frame-outbox.ts";
 import {
   FRAME,
   FRAME_BYTES_MAX,
@@ -63,6 +64,7 @@ export class PeerSession {
   readonly #settling = new Map<number, Reading>();
   readonly #socket: Socket;
   readonly #reader = new FrameReader();
+  readonly #outbox: FrameOutbox;
   #receiver: { readonly handle: bigint; readonly tag: number } | null = null;
   #mayMap = false;
   #nextRead = 1;
@@ -72,6 +74,7 @@ export class PeerSession {
 
   private constructor(socket: Socket, options: TransferClientOptions, ways: PeerWays) {
     this.#socket = socket;
+    this.#outbox = new FrameOutbox(socket);
     this.#options = options;
     this.#ways = ways;
     this.#maps = ways.native !== null && ways.memory ? new PeerMaps(ways.native) : null;
@@ -121,7 +124,7 @@ export class PeerSession {
     this.#receiver = { handle, tag };
     for (const fd of descriptors) native.library.addReceiverLink(handle, fd);
     if (this.#over) this.#closeReceiver();
-    else this.#socket.write(frameOf(FRAME.linked));
+    else this.#outbox.push(frameOf(FRAME.linked));
   }
 
   #serve(): void {
@@ -187,7 +190,7 @@ export class PeerSession {
     writer.u32(id).bytes(Buffer.from(offer, "hex"));
     writer.u8(this.#mayMap ? 1 : 0).u32(wanted.size);
     for (const [index, bytes] of wanted) writer.u32(index).u48(bytes);
-    this.#socket.write(writer.frame(FRAME.read));
+    this.#outbox.push(writer.frame(FRAME.read));
   }
 
   #expect(id: number, read: PendingRead): void {
@@ -209,7 +212,7 @@ export class PeerSession {
       end.quiet();
     };
     const cancel = new FrameWriter(5).u32(id).u8(end.done ? 1 : 0);
-    if (!this.#over) this.#socket.write(cancel.frame(FRAME.cancel));
+    if (!this.#over) this.#outbox.push(cancel.frame(FRAME.cancel));
     const { native } = this.#ways;
     const busy =
       native !== null &&
@@ -232,7 +235,7 @@ export class PeerSession {
     else if (type === FRAME.segment && this.#maps !== null) {
       if (!this.#maps.map(fields)) {
         this.#mayMap = false;
-        this.#socket.write(frameOf(FRAME.notMapped));
+        this.#outbox.push(frameOf(FRAME.notMapped));
       }
     } else throw new TransferError("corrupt", `A frame of type ${type} came`);
     return !this.#over;
@@ -255,7 +258,7 @@ export class PeerSession {
     }
     const copying = this.#maps.copy(reading.read, piece, fields, (valid) => {
       if (valid && !this.#over) {
-        this.#socket.write(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.taken));
+        this.#outbox.push(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.taken));
         reading.read.arrived(piece);
       } else if (!valid) reading.read.fail("failed", "the offer ended while a piece was copied");
       this.#written(reading);

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { FrameOutbox } from "./frame-outbox.ts";
 import {
   FRAME,
   FRAME_BYTES_MAX,
@@ -61,6 +62,7 @@ export class ServerSession {
   readonly #parts: SessionParts;
   readonly #reads = new Map<number, SessionRead>();
   readonly #stream: StreamQueue;
+  readonly #outbox: FrameOutbox;
   readonly #told = new Set<number>();
   readonly #quiet = new Map<number, () => void>();
   /** Data connections that the peer has not said it is ready for. */
@@ -76,6 +78,7 @@ export class ServerSession {
     this.#socket = socket;
     this.#parts = parts;
     this.#stream = new StreamQueue(socket);
+    this.#outbox = new FrameOutbox(socket);
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
@@ -271,15 +274,10 @@ export class ServerSession {
     this.#write(frameOf(FRAME.end, head.content, text));
   }
 
-  /** Frames of one turn travel together. */
   #write(frame: Buffer): void {
     if (this.#over) return;
-    if (this.#socket.writableCorked === 0) {
-      this.#socket.cork();
-      process.nextTick(() => this.#socket.uncork());
-    }
-    this.#socket.write(frame);
-    if (this.#socket.writableLength > UNSENT_BYTES_MAX) this.close("the reader does not listen");
+    this.#outbox.push(frame);
+    if (this.#outbox.unsentBytes > UNSENT_BYTES_MAX) this.close("the reader does not listen");
   }
 
   /** The read is over: calls `quiet` when none of its memory is read any more. */
