@@ -53,7 +53,7 @@ let seed = 0;
 /** Ids that no earlier prompt begins with. */
 function prompt(length) {
   seed++;
-  return Array.from({ length }, (_, at) => 1000 + ((seed * 7919 + at * 104_729) % 20_000));
+  return Array.from({ length }, (_, at) => 1000 + ((seed * 7919 + at * 104_729) % 3000));
 }
 
 async function firstTokenMs(url, ids, source) {
