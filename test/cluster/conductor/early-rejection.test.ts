@@ -86,10 +86,8 @@ describe("early rejection", () => {
     join("d", "decode");
     conductor.book(accepted(conductor.decide(request("1", 60_000), []))).decoding();
     expect(conductor.decide(request("2", 30_000), []).type).toBe("accepted");
-    const late = { ...request("3", 60_000), ttftDeadlineMs: null };
-    expect(conductor.decide(late, []).loads.decode).toBeLessThanOrEqual(1);
-    conductor.book(accepted(conductor.decide(late, []))).decoding();
-    expect(conductor.decide(request("4", 100), [])).toMatchObject({ reason: "tbt" });
+    // A minute from now the first one's time is over by the prediction; its blocks may not be free.
+    expect(conductor.decide(request("3", 60_000), [])).toMatchObject({ reason: "tbt" });
   });
 
   test("[CO16] batch work is rejected before any other", () => {
