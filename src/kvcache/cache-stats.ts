@@ -1,5 +1,5 @@
 import type { CacheLevel } from "#kvcache/contents";
-import type { CacheBooks, DiskBooks, Swap } from "#kvcache/levels";
+import type { CacheBooks, DiskBooks, PeerBooks, PeerStats, Swap } from "#kvcache/levels";
 import type { PrefixReuse } from "./prefix-reuse.ts";
 
 /** One level's blocks now, and what happened to its contents since the start. */
@@ -37,6 +37,8 @@ export interface CacheStats {
   readonly swappedOutBlocks: number;
   readonly swappedInBlocks: number;
   readonly diskFailures: number;
+  /** Blocks to other engines, and from them. */
+  readonly peers: PeerStats;
 }
 
 /** The parts whose statistics are collected. */
@@ -45,12 +47,13 @@ export interface StatsSources {
   readonly reuse: PrefixReuse;
   readonly swap: Swap;
   readonly disk: DiskBooks;
+  readonly peers: PeerBooks;
   readonly copiedBlocks: number;
 }
 
 /** Collects the statistics of a cache's parts. */
 export function cacheStats(sources: StatsSources): CacheStats {
-  const { books, reuse, swap, disk } = sources;
+  const { books, reuse, swap, disk, peers } = sources;
   const known: readonly CacheLevel[] = [0, 1, 2];
   const levels = known.flatMap((level): LevelStats[] => {
     const own = books.booksAt(level);
@@ -75,5 +78,6 @@ export function cacheStats(sources: StatsSources): CacheStats {
     swappedOutBlocks: swap.swappedOutBlocks,
     swappedInBlocks: swap.swappedInBlocks,
     diskFailures: disk.stats.failures,
+    peers: peers.stats,
   };
 }

@@ -109,7 +109,7 @@ export class KvCache {
   stats(): CacheStats {
     return cacheStats({
       ...{ books: this.#books, reuse: this.#reuse, swap: this.#swap, disk: this.#disk },
-      copiedBlocks: this.#tables.copiedBlocks,
+      ...{ peers: this.peers, copiedBlocks: this.#tables.copiedBlocks },
     });
   }
 

@@ -117,6 +117,16 @@ function moveCounters(): readonly Metric[] {
     single("kv_cache_disk_failures_total", "Disk reads and writes that failed.", (cache) => {
       return cache.diskFailures;
     }),
+    {
+      name: "kv_transfer_blocks_total",
+      help: "Blocks sent to other workers, received from them, and missed: computed here instead.",
+      labelNames: ["direction"],
+      samples: fromCache(({ peers }) => [
+        { labels: { direction: "sent" }, value: peers.sent },
+        { labels: { direction: "received" }, value: peers.received },
+        { labels: { direction: "missed" }, value: peers.missed },
+      ]),
+    },
   ];
 }
 

@@ -137,6 +137,7 @@ describe("blocks that come", () => {
     expect(peer.held()).toEqual([0, 2]);
     receives.end(7);
     expect(peer.held()).toEqual([0, 0]);
+    expect(peer.cache.peers.stats).toEqual({ sent: 0, received: 2, missed: 1 });
   });
 
   test("[KV51] store nothing once their transfer has ended, and free their room", () => {

@@ -31,6 +31,7 @@ const report: CacheReport = {
   swappedOutBlocks: 31,
   swappedInBlocks: 32,
   diskFailures: 33,
+  peers: { sent: 34, received: 35, missed: 36 },
   moves: {
     copy: { blocks: 1, bytes: 100, seconds: 0.5 },
     offload: { blocks: 2, bytes: 200, seconds: 1.5 },
@@ -96,6 +97,9 @@ test("what was moved is counted in blocks, bytes and seconds by direction", asyn
   expect(value('perigee:kv_cache_swapped_blocks_total{direction="out"}')).toBe(31);
   expect(value('perigee:kv_cache_swapped_blocks_total{direction="in"}')).toBe(32);
   expect(value("perigee:kv_cache_disk_failures_total")).toBe(33);
+  for (const [at, direction] of ["sent", "received", "missed"].entries()) {
+    expect(value(`perigee:kv_transfer_blocks_total{direction="${direction}"}`)).toBe(34 + at);
+  }
 });
 
 test("boards for vLLM's offloading find its names and labels", async () => {

@@ -37,17 +37,10 @@ export class BlockImports {
   readonly #byTransfer = new Map<number, Import>();
   readonly #nextTransfer: () => number;
   #refused: RefusedImport[] = [];
-  #tokens = 0;
-  #failures = 0;
 
   constructor(parts: ExchangeParts, nextTransfer: () => number) {
     this.#parts = parts;
     this.#nextTransfer = nextTransfer;
-  }
-
-  /** Since the start: prompt tokens whose keys and values came, and transfers that failed. */
-  get stats(): { readonly tokens: number; readonly failures: number } {
-    return { tokens: this.#tokens, failures: this.#failures };
   }
 
   /**
@@ -107,7 +100,6 @@ export class BlockImports {
     this.#parts.traffic.endIncoming(transfer);
     const { request, from, storedThere } = started;
     const { blockTokens } = this.#parts.cache;
-    this.#tokens += Math.max(0, blocks - from) * blockTokens;
     started.added = true;
     const made = Math.max(0, blocks - Math.max(from, storedThere)) * blockTokens;
     try {
@@ -194,7 +186,6 @@ export class BlockImports {
 
   #warn({ request, stop }: Import, why: string): void {
     if (stop.signal.aborted) return;
-    this.#failures++;
     const { host, port } = request.kvSource?.peer ?? { host: "?", port: 0 };
     this.#parts.warn(
       `Cannot fetch keys and values from ${host}:${port}: ${why}; they are computed here`,

@@ -14,7 +14,7 @@
  * @module
  */
 export type { BlockIdentity, ExchangeParts } from "./exchange-parts.ts";
-export { type ExchangeStats, KvExchange } from "./kv-exchange.ts";
+export { KvExchange } from "./kv-exchange.ts";
 export { openPeerPort } from "./network-port.ts";
 export type { PeerAddress, PeerPort, PortAsk, PortOffer, PortRead } from "./peer-port.ts";
 export { PeerTraffic } from "./peer-traffic.ts";

@@ -3,16 +3,6 @@ import { BlockExports } from "./block-exports.ts";
 import { BlockImports, type RefusedImport } from "./block-imports.ts";
 import type { ExchangeParts } from "./exchange-parts.ts";
 
-/** Blocks and tokens that travelled, since the start. */
-export interface ExchangeStats {
-  readonly sentBlocks: number;
-  readonly receivedBlocks: number;
-  /** Prompt tokens whose keys and values came from other engines. */
-  readonly receivedTokens: number;
-  /** Transfers from other engines that failed. */
-  readonly failures: number;
-}
-
 /** Gives blocks to other engines, and fetches them from these. One per engine, on its thread. */
 export class KvExchange {
   readonly #parts: ExchangeParts;
@@ -41,12 +31,6 @@ export class KvExchange {
   /** Whether blocks wait to be moved: another turn is needed. */
   get hasJobs(): boolean {
     return this.#parts.cache.peers.hasJobs;
-  }
-
-  stats(): ExchangeStats {
-    const { sent, received } = this.#parts.cache.peers.stats;
-    const { tokens, failures } = this.#imports.stats;
-    return { sentBlocks: sent, receivedBlocks: received, receivedTokens: tokens, failures };
   }
 
   /** Adds a request whose blocks are fetched first. Throws as `Engine.add` does. */

@@ -37,6 +37,7 @@ export class BlockReceives {
   readonly #receives = new Map<number, Receive>();
   #jobs: PeerJob[] = [];
   #receivedBlocks = 0;
+  #missedBlocks = 0;
 
   constructor(books: CacheBooks, shape: { blockTokens: number; groups: number }) {
     this.#books = books;
@@ -46,6 +47,11 @@ export class BlockReceives {
   /** Blocks that were received and stored, since the start. */
   get receivedBlocks(): number {
     return this.#receivedBlocks;
+  }
+
+  /** Blocks that were to come, and did not, since the start. */
+  get missedBlocks(): number {
+    return this.#missedBlocks;
   }
 
   /**
@@ -91,7 +97,10 @@ export class BlockReceives {
     const host = receive?.expected.get(piece);
     assert(receive !== undefined && host !== undefined, "Cannot finish a job twice");
     receive.expected.delete(piece);
-    if (!ok) receive.brokenFrom = Math.min(receive.brokenFrom, piece);
+    if (!ok) {
+      this.#missedBlocks++;
+      receive.brokenFrom = Math.min(receive.brokenFrom, piece);
+    }
     if (piece >= receive.brokenFrom || receive.ended) this.#books.release(host);
     else {
       receive.filled.set(piece, host);

@@ -8,6 +8,8 @@ import type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
 export interface PeerStats {
   readonly sent: number;
   readonly received: number;
+  /** That were to come, and did not: they were computed here. */
+  readonly missed: number;
 }
 
 /** Blocks on their way to other engines, and from them. */
@@ -21,7 +23,8 @@ export class PeerBooks {
   }
 
   get stats(): PeerStats {
-    return { sent: this.sends.sentBlocks, received: this.receives.receivedBlocks };
+    const { receivedBlocks: received, missedBlocks: missed } = this.receives;
+    return { sent: this.sends.sentBlocks, received, missed };
   }
 
   /** Whether there are jobs to start. */
