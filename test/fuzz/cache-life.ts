@@ -9,6 +9,7 @@ import { Admission } from "./cache-admission.ts";
 import { Dice } from "./dice.ts";
 import { checkRestart, LifeChecks } from "./life-checks.ts";
 import { LifePrompts } from "./life-prompts.ts";
+import { PretendPeers, type TravelCounts, type TravellingPrompt } from "./pretend-peers.ts";
 import { digestIn, PretendSequence } from "./pretend-sequence.ts";
 import { PretendStorage } from "./pretend-storage.ts";
 
@@ -18,13 +19,14 @@ const PHASE_OPERATIONS = 64;
 /** Operations between comparisons of a reader with the whole cache. */
 const MIRROR_EVERY = 16;
 const SLOW_READER_EVERY = 40;
+const TRANSFERS_MAX = 3;
 
 /** How often each operation is tried, out of the sum of all. */
 const WEIGHTS = {
   ...{ admit: 26, grow: 26, fork: 6, release: 8, preempt: 3 },
   ...{ "swap out": 4, "swap in": 5, expire: 4, retain: 4, evict: 2 },
   ...{ "disk job": 5, load: 2, "write heads": 2, fail: 2, truncate: 2, reset: 1, look: 2 },
-  forget: 1,
+  ...{ forget: 1, send: 4, receive: 4, "send more": 4, "peer job": 12, "end transfer": 3 },
 };
 export type OperationName = keyof typeof WEIGHTS;
 
@@ -43,6 +45,7 @@ export class CacheLife {
   readonly #prompts: LifePrompts;
   readonly #storage: PretendStorage;
   readonly #checks: LifeChecks;
+  readonly #peers: PretendPeers;
   #live: PretendSequence[] = [];
   #nowMs = 0;
   #loads = 0;
@@ -57,11 +60,17 @@ export class CacheLife {
     const { blocks, hostBlocks = 0, diskBlocks = 0, blockTokens } = shape;
     this.#storage = new PretendStorage(blocks + hostBlocks + diskBlocks, blockTokens);
     this.#checks = new LifeChecks(this.cache, this.#storage);
+    this.#peers = new PretendPeers(this.cache, this.#storage, (limit) => this.#dice.below(limit));
   }
 
   /** How often a slow reader of the events had to start from a snapshot. */
   get snapshotsTaken(): number {
     return this.#checks.snapshotsTaken;
+  }
+
+  /** Blocks that went to other engines and came from them. */
+  get travelled(): TravelCounts {
+    return this.#peers.counts;
   }
 
   /** One random operation, and all checks. */
@@ -76,6 +85,7 @@ export class CacheLife {
   /** All sequences end: nothing may be held, and what is on disk is found after a restart. */
   end(): void {
     while (this.#live.length > 0) this.#leave(this.#live[0]);
+    this.#peers.endAll();
     this.#finishJobs();
     this.#check();
     this.#checks.mirror();
@@ -109,6 +119,11 @@ export class CacheLife {
       reset: () => this.#reset(),
       forget: () => this.#forget(),
       look: () => this.#look(),
+      send: () => this.#travels() && this.#peers.startSend(this.#travelling()),
+      receive: () => this.#travels() && this.#peers.startReceive(this.#travelling()),
+      "send more": () => this.#peers.advance(),
+      "peer job": () => this.#peers.finishJob(this.#dice.below(8) === 0),
+      "end transfer": () => this.#peers.endOne(),
     };
   }
 
@@ -235,6 +250,18 @@ export class CacheLife {
     return started;
   }
 
+  /** Few transfers at a time: each may hold a lot of a small cache. */
+  #travels(): boolean {
+    return this.#peers.liveCount < TRANSFERS_MAX && this.cache.poolStats(1).total > 0;
+  }
+
+  #travelling(): TravellingPrompt {
+    const drawn = (this.#dice.below(3) > 0 && this.#prompts.known()) || this.#prompts.draw();
+    const { table, tokens, digests } = new PretendSequence(drawn);
+    const { scope, keys } = table;
+    return { prompt: { scope, keys, tokens: tokens.view().slice() }, digests };
+  }
+
   #writeHeads(): boolean {
     this.cache.writeHeads();
     const before = this.#storage.jobCount;
@@ -245,8 +272,9 @@ export class CacheLife {
   /** All that are under way, and what follows from them. */
   #finishJobs(): void {
     this.#flush();
-    while (this.#storage.jobCount > 0) {
+    while (this.#storage.jobCount + this.#peers.jobCount > 0) {
       this.#finishJob();
+      this.#peers.finishJob(false);
       this.#flush();
     }
   }
@@ -284,6 +312,7 @@ export class CacheLife {
     if (this.cache.reset()) return true;
     if (this.#dice.below(8) > 0) return false;
     while (this.#live.length > 0) this.#leave(this.#live[0]);
+    this.#peers.endAll();
     this.#finishJobs();
     return this.cache.reset();
   }
@@ -310,8 +339,10 @@ export class CacheLife {
 
   /** A step's moves, and after them the jobs that may need them. */
   #flush(): void {
+    const peerJobs = this.cache.peers.takeJobs();
     this.#storage.move(this.cache.takeMoves());
     this.#storage.start(this.cache.takeDiskJobs());
+    this.#peers.start(peerJobs);
   }
 
   /** All that must be true between operations. */

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { KvCache, type KvCacheShape } from "#kvcache";
 import { KvEventQueue } from "../../src/kvcache/events/kv-event-queue.ts";
+import { BlockReceives } from "../../src/kvcache/levels/block-receives.ts";
+import { BlockSends } from "../../src/kvcache/levels/block-sends.ts";
 import { CacheBooks } from "../../src/kvcache/levels/cache-books.ts";
 import { LevelBooks } from "../../src/kvcache/levels/level-books.ts";
 import { sized } from "../support/full.ts";
@@ -93,6 +95,11 @@ test("[KV1] [KV34] a random life with three levels does everything there is to d
   expect(life.cache.stats().copiedBlocks).toBeGreaterThan(0);
   expect(life.cache.stats().diskFailures).toBeGreaterThan(0);
   expect(life.snapshotsTaken).toBeGreaterThan(3);
+  expect(life.travelled).toEqual({
+    sent: expect.toSatisfy((count) => count > 20),
+    received: expect.toSatisfy((count) => count > 10),
+    cut: expect.toSatisfy((count) => count > 3),
+  });
 });
 
 /** Lives on until something is noticed. */
@@ -162,6 +169,31 @@ describe("planted bugs are caught", () => {
 
   test("[KV16] contents of a failed step that are not forgotten", () => {
     vi.spyOn(KvCache.prototype, "forgetPublished").mockImplementation(() => undefined);
+    expect(() => liveOn(shape)).toThrow("another history's keys and values");
+  });
+
+  test("[KV48] a block that is sent, and not held until then", () => {
+    const { finish } = BlockSends.prototype;
+    const early = everyNth(
+      10,
+      (run: typeof finish, [finished]: Parameters<typeof finish>) => {
+        run(finished);
+        run(finished);
+      },
+      finish,
+    );
+    vi.spyOn(BlockSends.prototype, "finish").mockImplementation(early);
+    expect(() => liveOn(shape)).toThrow("Cannot finish a job twice");
+  });
+
+  test("[KV51] a block behind one that did not come, stored nevertheless", () => {
+    const { finish } = BlockReceives.prototype;
+    vi.spyOn(BlockReceives.prototype, "finish").mockImplementation(function (
+      this: BlockReceives,
+      { job },
+    ) {
+      return finish.call(this, { job, ok: true });
+    });
     expect(() => liveOn(shape)).toThrow("another history's keys and values");
   });
 
