@@ -26,8 +26,9 @@ class Peer {
   }
 
   /** Ends the jobs that were taken, or those of `pieces`, in that order. */
-  finish(ok = true, pieces = this.jobs.map(({ piece }) => piece)) {
-    const jobs = pieces.map((piece) => this.jobs.find((job) => job.piece === piece) as PeerJob);
+  finish(ok = true, pieces: readonly number[] | null = null) {
+    const ofPiece = (piece: number) => this.jobs.find((job) => job.piece === piece) as PeerJob;
+    const jobs = pieces?.map(ofPiece) ?? this.jobs;
     this.jobs = this.jobs.filter((job) => !jobs.includes(job));
     return jobs.map((job) => this.cache.peers.finish({ job, ok }));
   }
@@ -154,7 +155,7 @@ describe("blocks that come", () => {
   });
 
   test("[KV50] need the prefix that they continue, and take the room that there is", () => {
-    const peer = new Peer({ hostBlocks: 2 });
+    const peer = new Peer({ hostBlocks: 3 });
     const { receives } = peer.cache.peers;
     expect(receives.start(1, lookUp(prompt), { from: 1, to: 4 })).toBe(0);
     expect(peer.held()).toEqual([0, 0]);
@@ -176,6 +177,51 @@ describe("blocks that come", () => {
     expect(peer.levels(prompt)).toEqual([0, 0, 1, 1]);
     expect(peer.held()).toEqual([2, 2]);
     receives.end(7);
+    expect(peer.held()).toEqual([0, 0]);
+  });
+
+  test("[KV53] take three quarters of the host level at most, all together, and give it back", () => {
+    const peer = new Peer({ hostBlocks: 8 });
+    const { receives } = peer.cache.peers;
+    const start = (transfer: number) =>
+      receives.start(transfer, lookUp(range(100 * transfer, 100 * transfer + 17)), {
+        ...{ from: 0, to: 4 },
+      });
+    expect([start(1), start(2), start(3)]).toEqual([4, 2, 0]);
+    peer.take();
+    receives.end(2);
+    expect(start(3)).toBe(0);
+    peer.finish();
+    expect(start(3)).toBe(2);
+    peer.take();
+    peer.finish();
+    for (const transfer of [1, 3]) receives.end(transfer);
+    expect(start(4)).toBe(4);
+    peer.take();
+    receives.end(4);
+    peer.finish();
+    expect(peer.held()).toEqual([0, 0]);
+  });
+});
+
+describe("blocks of the device that transfers hold", () => {
+  test("[KV54] are released on demand: a send ends, and what came is stored where it can be", () => {
+    const peer = new Peer({ hostBlocks: 8 });
+    const { peers } = peer.cache;
+    peer.manager.pass([...prompt, 99]);
+    peers.sends.start(1, lookUp(prompt), 0);
+    peers.sends.advance(1, 4);
+    const other = range(200, 216);
+    peer.manager.pass(other.slice(0, 5));
+    expect(peers.receives.start(2, lookUp(other), { from: 1, to: 3 })).toBe(2);
+    peer.take();
+    expect(peer.held()).toEqual([3, 4]);
+    expect(peers.yieldDevice()).toEqual([1]);
+    expect(peer.held()).toEqual([0, 4]);
+    expect(peers.yieldDevice()).toBeNull();
+    peer.finish();
+    expect(peer.levels(other)).toEqual([0, 1, 1]);
+    peers.receives.end(2);
     expect(peer.held()).toEqual([0, 0]);
   });
 });

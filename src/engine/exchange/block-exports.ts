@@ -16,7 +16,13 @@ interface Export {
   readonly computing: RequestKey | null;
   /** Nothing more will be computed. */
   computed: boolean;
+  /** It is not sent any more. */
+  over: boolean;
+  stopWatching: () => void;
 }
+
+/** A reader that takes nothing for so long is gone. */
+const STILL_MS = 30_000;
 
 /** Most transfers to other engines at a time. */
 const EXPORTS_MAX = 1024;
@@ -53,8 +59,17 @@ export class BlockExports {
   /** Sends what became known since the last call. Once per turn. */
   advance(): void {
     for (const one of [...this.#exports.values()]) {
+      if (one.over) continue;
       const found = this.#parts.cache.peers.sends.advance(one.transfer, one.wanted);
-      if (found < one.wanted && one.computed) one.offer.fail("its blocks were evicted");
+      if (found < one.wanted && one.computed) this.#fail(one, "its blocks were evicted");
+    }
+  }
+
+  /** The books ended these transfers: a sequence needs their blocks. */
+  yielded(transfers: readonly number[]): void {
+    for (const transfer of transfers) {
+      const one = this.#exports.get(transfer);
+      if (one !== undefined) this.#fail(one, "its blocks are needed for other requests");
     }
   }
 
@@ -66,12 +81,32 @@ export class BlockExports {
 
   /** The request of that key, if it is one of these, has failed. */
   failed(key: RequestKey, why: string): void {
-    this.#byKey.get(key)?.offer.fail(why);
+    const one = this.#byKey.get(key);
+    if (one !== undefined) this.#fail(one, why);
   }
 
   /** What a failed step should have computed is in no block: nothing more is sent. */
   failAll(why: string): void {
-    for (const { offer } of this.#exports.values()) offer.fail(why);
+    for (const one of this.#exports.values()) this.#fail(one, why);
+  }
+
+  #fail(one: Export, why: string): void {
+    one.over = true;
+    one.offer.fail(why);
+  }
+
+  /** Ends a transfer of which nothing was taken since the last look, though there is something. */
+  #watch(one: Export, sentBefore: number): void {
+    const { timer, cache } = this.#parts;
+    const { transfer } = one;
+    const before = cache.peers.sends.progress(transfer);
+    const cancel = timer.after(STILL_MS, () => {
+      const { onTheWay, sent } = cache.peers.sends.progress(transfer);
+      const stands = sent === sentBefore && onTheWay > 0 && before.onTheWay > 0;
+      if (stands) this.#fail(one, `nothing of it was read for ${STILL_MS} ms`);
+      else this.#watch(one, sent);
+    });
+    one.stopWatching = cancel;
   }
 
   #checked(message: Uint8Array): BlockAsk {
@@ -96,12 +131,15 @@ export class BlockExports {
     const { cache, port, identity, traffic, engine } = this.#parts;
     const { tokens, from, cacheSalt } = ask;
     const scope = scopeKey({ loraId: null, cacheSalt });
+    const prompt: LookUp = { scope, tokens, keys: null };
     const stored = cache.match(scope, tokens).blocks.length;
     const full = Math.min(fullBlocks(tokens.length, cache.blockTokens), from + ask.blocks);
-    const wanted = ask.compute ? full : Math.min(full, stored);
+    // What is on disk is brought here by the request that continues it.
+    const near = cache.peers.sends.reach(prompt, full);
+    const wanted = ask.compute ? full : near;
     const blocks = wanted - from;
     if (blocks <= 0) return { offer: null, port: 0, blocks: 0, storedBlocks: stored };
-    const computes = stored < wanted;
+    const computes = near < wanted;
     const key = computes ? this.#nextKey++ : null;
     if (key !== null) engine.add(prefillRequest(key, ask));
     const offer = port.offer({
@@ -110,20 +148,26 @@ export class BlockExports {
       deadlineMs: ask.deadlineMs,
     });
     const transfer = this.#nextTransfer();
-    const one = { transfer, offer, wanted, computing: key, computed: !computes };
+    const one: Export = {
+      ...{ transfer, offer, wanted, computing: key, computed: !computes },
+      ...{ over: false, stopWatching: () => {} },
+    };
     this.#exports.set(transfer, one);
     if (key !== null) this.#byKey.set(key, one);
-    const prompt: LookUp = { scope, tokens, keys: null };
     cache.peers.sends.start(transfer, prompt, from);
     traffic.startOutgoing(transfer, offer);
+    this.#watch(one, 0);
     void offer.ended.then(() => this.#end(one));
     this.#parts.onWake();
     return { offer: offer.id, port: port.dataPort, blocks, storedBlocks: stored };
   }
 
   /** All was sent, or it is not wanted any more. */
-  #end({ transfer, computing }: Export): void {
+  #end(one: Export): void {
     const { cache, engine, traffic } = this.#parts;
+    const { transfer, computing } = one;
+    one.over = true;
+    one.stopWatching();
     this.#exports.delete(transfer);
     traffic.endOutgoing(transfer);
     cache.peers.sends.end(transfer);

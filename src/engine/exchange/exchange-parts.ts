@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "#base";
-import type { EngineRequest, RequestKey } from "#engine/protocol";
+import type { EngineRequest, LoopStats, RequestKey } from "#engine/protocol";
 import type { KvCache } from "#kvcache";
 import type { PeerPort } from "./peer-port.ts";
 import type { PeerTraffic } from "./peer-traffic.ts";
@@ -35,6 +35,7 @@ export interface ExchangeEngine {
   /** Throws as `Engine.add` does. */
   add(request: EngineRequest): void;
   abort(key: RequestKey): void;
+  stats(): Pick<LoopStats, "waiting">;
 }
 
 /** Full blocks of a prompt that can be stored before its last token is computed. */

@@ -58,7 +58,18 @@ export class KvExchange {
       if (error.code === "ENGINE_STEP_FAILED") this.#exports.failAll(error.message);
     }
     if (this.#exports.active) this.#exports.advance();
+    if (step === null) this.#yield();
     return this.#imports.takeRefused();
+  }
+
+  /** Where nothing runs and a request waits, it may wait for blocks that transfers hold. */
+  #yield(): void {
+    const { cache, engine, onWake } = this.#parts;
+    if (engine.stats().waiting === 0) return;
+    const ended = cache.peers.yieldDevice();
+    if (ended === null) return;
+    this.#exports.yielded(ended);
+    onWake();
   }
 
   /** Ends all transfers, and the connections to other engines. */

@@ -4,8 +4,16 @@ import type { CacheBooks } from "./cache-books.ts";
 import type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
 import { StoredChain } from "./stored-chain.ts";
 
+/**
+ * Of the host level, what all transfers together may take: 3 / 4. Engines that fetch from each
+ * other would wait for ever where no room is left to send from.
+ */
+const ROOM_SHARE = 0.75;
+
 /** Blocks of one prompt that are received. */
 interface Receive {
+  /** Host blocks that it took. */
+  readonly room: number;
   readonly chains: readonly StoredChain[];
   /** The first block that is received. */
   readonly from: number;
@@ -35,6 +43,8 @@ export class BlockReceives {
   readonly #books: CacheBooks;
   readonly #shape: { readonly blockTokens: number; readonly groups: number };
   readonly #receives = new Map<number, Receive>();
+  /** Host blocks that all transfers may take, beside those that they have. */
+  #roomLeft: number;
   #jobs: PeerJob[] = [];
   #receivedBlocks = 0;
   #missedBlocks = 0;
@@ -42,6 +52,7 @@ export class BlockReceives {
   constructor(books: CacheBooks, shape: { blockTokens: number; groups: number }) {
     this.#books = books;
     this.#shape = shape;
+    this.#roomLeft = Math.floor((books.host?.blocks ?? 0) * ROOM_SHARE);
   }
 
   /** Blocks that were received and stored, since the start. */
@@ -72,8 +83,10 @@ export class BlockReceives {
       this.#releaseAll(held);
       return 0;
     }
+    const room = expected.size;
+    this.#roomLeft -= room;
     const rest = { filled: new Map(), brokenFrom: Number.POSITIVE_INFINITY, ended: false };
-    this.#receives.set(transfer, { chains, from, expected, held, ...rest });
+    this.#receives.set(transfer, { room, chains, from, expected, held, ...rest });
     for (const [piece, host] of expected) {
       this.#jobs.push({ kind: "receive", transfer, piece, host });
     }
@@ -109,7 +122,7 @@ export class BlockReceives {
     if (receive.expected.size > 0) return null;
     this.#releaseAll([...receive.filled.values()]);
     receive.filled.clear();
-    if (receive.ended) this.#receives.delete(transfer);
+    if (receive.ended) this.#forget(transfer, receive);
     return { transfer, blocks: Math.min(...receive.chains.map(({ blocks }) => blocks)) };
   }
 
@@ -121,7 +134,24 @@ export class BlockReceives {
     this.#releaseAll([...receive.filled.values()]);
     receive.filled.clear();
     this.#releaseAll(receive.held.splice(0));
-    if (receive.expected.size === 0) this.#receives.delete(transfer);
+    if (receive.expected.size === 0) this.#forget(transfer, receive);
+  }
+
+  /**
+   * Releases the blocks of the device that transfers hold: where they are evicted, what comes
+   * behind them is dropped. Returns whether there were any.
+   */
+  yieldDevice(): boolean {
+    let yielded = false;
+    for (const { held } of this.#receives.values()) {
+      const near = held.filter((block) => this.#books.levelOf(block) === 0);
+      if (near.length === 0) continue;
+      yielded = true;
+      const kept = held.filter((block) => this.#books.levelOf(block) !== 0);
+      held.splice(0, held.length, ...kept);
+      this.#releaseAll(near);
+    }
+    return yielded;
   }
 
   /** Blocks that transfers hold. */
@@ -131,6 +161,11 @@ export class BlockReceives {
       yield* expected.values();
       yield* filled.values();
     }
+  }
+
+  #forget(transfer: number, { room }: Receive): void {
+    this.#receives.delete(transfer);
+    this.#roomLeft += room;
   }
 
   /** Follows a chain to its block `from`, and holds its blocks; false: it is not stored. */
@@ -151,10 +186,10 @@ export class BlockReceives {
     return true;
   }
 
-  /** As many host blocks as there are, whole positions only. */
+  /** As many host blocks as there are and may be taken, whole positions only. */
   #takeRoom(pieces: number): Map<number, BlockId> {
     const room = new Map<number, BlockId>();
-    while (room.size < pieces) {
+    while (room.size < Math.min(pieces, this.#roomLeft)) {
       const host = this.#books.takeHost();
       if (host === null) break;
       room.set(room.size, host);

@@ -23,6 +23,7 @@ interface Send {
   /** Pinned, and not on the way yet, in order. */
   readonly waiting: Pinned[];
   onTheWay: number;
+  sent: number;
   ended: boolean;
 }
 
@@ -50,15 +51,23 @@ export class BlockSends {
     return this.#sentBlocks;
   }
 
+  /** How many of the prompt's first `blocks` blocks could be sent now: none that is on disk. */
+  reach(prompt: LookUp, blocks: number): number {
+    const chains = this.#chainsOf(prompt);
+    let reached = 0;
+    for (; reached < blocks; reached++) {
+      const nodes = this.#nextOf(chains);
+      if (nodes === null) break;
+      for (const [group, node] of nodes.entries()) chains[group]?.follow(node);
+    }
+    return reached;
+  }
+
   /** Begins to send the prompt's full blocks from `from` on, under the caller's key. */
   start(transfer: number, prompt: LookUp, from: number): void {
     assert(!this.#sends.has(transfer), "Cannot start a transfer twice");
-    const { blockTokens, groups } = this.#shape;
-    const chains = Array.from({ length: groups }, (_, group) => {
-      const scope = groupScope(prompt.scope, group);
-      return new StoredChain(this.#books, { ...prompt, scope }, blockTokens);
-    });
-    this.#sends.set(transfer, { chains, from, waiting: [], onTheWay: 0, ended: false });
+    const chains = this.#chainsOf(prompt);
+    this.#sends.set(transfer, { chains, from, waiting: [], onTheWay: 0, sent: 0, ended: false });
   }
 
   /**
@@ -72,7 +81,7 @@ export class BlockSends {
     let found = 0;
     for (;;) {
       found = send.chains[0]?.blocks ?? 0;
-      const nodes = found < blocks ? this.#nextOf(send) : null;
+      const nodes = found < blocks ? this.#nextOf(send.chains) : null;
       if (nodes === null) break;
       for (const [group, node] of nodes.entries()) {
         send.chains[group]?.follow(node);
@@ -97,6 +106,25 @@ export class BlockSends {
     if (send.onTheWay === 0) this.#sends.delete(transfer);
   }
 
+  /** A transfer's blocks that are on their way, and those it has sent: shows if it stands still. */
+  progress(transfer: number): { readonly onTheWay: number; readonly sent: number } {
+    const { onTheWay = 0, sent = 0 } = this.#sends.get(transfer) ?? {};
+    return { onTheWay, sent };
+  }
+
+  /**
+   * Ends the transfers that hold blocks of the device, which wait for room in host memory. Returns
+   * them.
+   */
+  yieldDevice(): readonly number[] {
+    const ended: number[] = [];
+    for (const [transfer, { waiting }] of this.#sends) {
+      if (waiting.some(({ block }) => this.#books.levelOf(block) === 0)) ended.push(transfer);
+    }
+    for (const transfer of ended) this.end(transfer);
+    return ended;
+  }
+
   get hasJobs(): boolean {
     return this.#jobs.length > 0;
   }
@@ -114,7 +142,10 @@ export class BlockSends {
     assert(begun !== undefined && send !== undefined, "Cannot finish a job twice");
     this.#begun.delete(nameOf(job));
     this.#books.release(begun.host);
-    if (ok) this.#sentBlocks++;
+    if (ok) {
+      this.#sentBlocks++;
+      send.sent++;
+    }
     send.onTheWay--;
     if (!send.ended) this.#put(job.transfer, send);
     else if (send.onTheWay === 0) this.#sends.delete(job.transfer);
@@ -126,8 +157,16 @@ export class BlockSends {
     for (const { host } of this.#begun.values()) yield host;
   }
 
+  #chainsOf(prompt: LookUp): readonly StoredChain[] {
+    const { blockTokens, groups } = this.#shape;
+    return Array.from({ length: groups }, (_, group) => {
+      const scope = groupScope(prompt.scope, group);
+      return new StoredChain(this.#books, { ...prompt, scope }, blockTokens);
+    });
+  }
+
   /** The next block in all groups of layers; null where one of them lacks it near enough. */
-  #nextOf({ chains }: Send): readonly NodeId[] | null {
+  #nextOf(chains: Send["chains"]): readonly NodeId[] | null {
     const nodes: NodeId[] = [];
     for (const chain of chains) {
       const node = chain.next();

@@ -44,6 +44,16 @@ export class PeerBooks {
     return null;
   }
 
+  /**
+   * Releases the device's blocks that transfers hold, for a sequence that needs them where nothing
+   * else runs. Returns the sending transfers that ended with it; null: nothing was held.
+   */
+  yieldDevice(): readonly number[] | null {
+    const ended = this.sends.yieldDevice();
+    const yielded = this.receives.yieldDevice();
+    return yielded || ended.length > 0 ? ended : null;
+  }
+
   /** Blocks that transfers hold. */
   *pinned(): Iterable<BlockId> {
     yield* this.sends.pinned();
