@@ -23,3 +23,9 @@ test.for([
     expect.objectContaining({ code: "INVALID_ARGUMENT" }),
   );
 });
+
+test("blocks of other engines need the prefix cache, which finds them", () => {
+  const without = { kvTransfer: {}, kvCache: { prefixCaching: false } };
+  expect(() => parseEngineOptions(without)).toThrow("needs kvCache.prefixCaching");
+  expect(parseEngineOptions({ kvTransfer: {} }).kvTransfer).toMatchObject({ port: 0 });
+});

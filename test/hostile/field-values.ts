@@ -220,6 +220,13 @@ const delivery: Readonly<Record<string, FieldValues>> = {
 
 const streamed = { stream: "true" };
 /** One choice, as another worker left it. */
+const kvSources = [
+  ...['{"host":"","port":1}', '{"host":"a","port":0}', '{"host":"a","port":65536}', '{"host":"a"}'],
+  ...['{"port":1}', "{}", "[]", "1", "true", '"127.0.0.1:9"', '[{"host":"a","port":1}]'],
+  ...['{"host":"a","port":1,"deadline_ms":0}', '{"host":"a","port":1,"secret":"x"}'],
+  ...['{"host":["a"],"port":1}', `{"host":"${"a".repeat(300)}","port":1}`],
+];
+
 const continued = (...right: Value[]): Family =>
   list('{"token_ids":"7"}', right, [
     '[{"token_ids":"4095"},{"token_ids":""}]',
@@ -256,7 +263,7 @@ const moved: Readonly<Record<string, FieldValues>> = {
   "perigee.created": { ...integer("0", "1760000000"), around: '{"created":$}' },
   "perigee.cached_tokens": { ...integer("0", "2"), around: '{"cached_tokens":$}' },
   "perigee.kv_source": {
-    ...{ right: ['{"host":"127.0.0.1","port":9}'], hostile: ['{"host":"","port":1}', "[]", "1"] },
+    ...{ right: ['{"host":"127.0.0.1","port":9}'], hostile: kvSources },
     around: '{"kv_source":$}',
   },
   "perigee.kv_source.host": {

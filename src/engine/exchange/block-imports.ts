@@ -20,6 +20,8 @@ interface Import {
   readonly stop: AbortController;
   /** Blocks that the other engine had stored when it was asked. */
   storedThere: number;
+  /** Ends the wait for the next look at the other engine. */
+  stopLooking: () => void;
   /** The engine has the request; its blocks are held until the first step computed it. */
   added: boolean;
 }
@@ -66,7 +68,15 @@ export class BlockImports {
       return;
     }
     const stop = new AbortController();
-    const started = { transfer, request, from, stop, storedThere: from, added: false };
+    const started = {
+      transfer,
+      request,
+      from,
+      stop,
+      storedThere: from,
+      added: false,
+      stopLooking: () => {},
+    };
     this.#byKey.set(request.key, started);
     this.#byTransfer.set(transfer, started);
     traffic.startIncoming(transfer, blocks * cache.groupCount);
@@ -101,6 +111,7 @@ export class BlockImports {
     const { request, from, storedThere } = started;
     const { blockTokens } = this.#parts.cache;
     started.added = true;
+    started.stopLooking();
     const made = Math.max(0, blocks - Math.max(from, storedThere)) * blockTokens;
     try {
       this.#parts.engine.add({ ...request, computedElsewhere: made });
@@ -160,7 +171,7 @@ export class BlockImports {
     const { request, stop, transfer } = started;
     const { signal } = stop;
     const isOver = () => started.added || signal.aborted;
-    timer.after(LOOK_MS, () => {
+    started.stopLooking = timer.after(LOOK_MS, () => {
       if (request.kvSource === undefined || isOver()) return;
       const { peer } = request.kvSource;
       port.ask({ peer, message: NOTHING, signal, deadlineMs: ANSWER_MS }).then(
@@ -178,6 +189,7 @@ export class BlockImports {
     const { transfer, request, stop } = started;
     this.#byKey.delete(request.key);
     this.#byTransfer.delete(transfer);
+    started.stopLooking();
     stop.abort();
     this.#parts.traffic.endIncoming(transfer);
     this.#parts.cache.peers.receives.end(transfer);

@@ -375,6 +375,10 @@ export const EngineOptions = z
       })
       .prefault({}),
   })
+  .refine(({ kvTransfer, kvCache }) => kvTransfer === null || kvCache.prefixCaching, {
+    path: ["kvTransfer"],
+    error: "needs kvCache.prefixCaching, by which blocks of other engines are found",
+  })
   .refine(({ dtype, quantization }) => quantization === "none" || dtype !== "float32", {
     path: ["dtype"],
     error:
