@@ -35,13 +35,6 @@ export const OPERATION_NAMES = Object.keys(WEIGHTS) as readonly OperationName[];
 const DRAWS = OPERATION_NAMES.flatMap((name) => Array.from({ length: WEIGHTS[name] }, () => name));
 
 /** One life. Every operation may fail to find what it needs; it does nothing then. */
-/**
- * Open: with transfers all along, PERIGEE_FUZZ_OPERATIONS=240000 finds a wrong position in the life
- * 'two levels, lru' (seed 4) behind a failed step, where transfers of both directions run. Whether
- * the books or this life's order of moves are wrong is not known.
- */
-const LRU_TRANSFERS_UNTIL = 5000;
-
 export class CacheLife {
   readonly cache: KvCache;
   /** How often each operation found something to do. */
@@ -150,6 +143,8 @@ export class CacheLife {
       sequence.computed = log === null ? start : match.tokens;
       this.#checks.sequence(sequence);
       sequence.isVoid = log !== null;
+      // Each spoils what it was to compute itself: what it shares may be a live sequence's block.
+      sequence.computed = start;
       this.#compute(sequence, end);
     }
     return began.length > 0;
@@ -259,9 +254,6 @@ export class CacheLife {
 
   /** Few transfers at a time: each may hold a lot of a small cache. */
   #travels(): boolean {
-    const { evictionPolicy, diskBlocks = 0 } = this.#shape;
-    const isOpen = evictionPolicy === "lru" && diskBlocks === 0;
-    if (isOpen && this.#done > LRU_TRANSFERS_UNTIL) return false;
     return this.#peers.liveCount < TRANSFERS_MAX && this.cache.poolStats(1).total > 0;
   }
 
