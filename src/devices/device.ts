@@ -74,6 +74,12 @@ export interface HostBlocks {
   readonly bytesPerBlock: number;
 }
 
+/** Blocks of another engine's pool, which this device can read. */
+export interface PeerPool {
+  readonly blocks: number;
+  readonly bytesPerBlock: number;
+}
+
 /** A pending copy to the host. */
 export interface LateRead {
   /** Waits for the copy, and for nothing that was enqueued behind it. To be called once. */
@@ -95,7 +101,13 @@ export interface DecodeShape {
 }
 
 /** Every kind of handle that `Device.release` accepts. */
-export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvPool | HostBlocks;
+export type DeviceMemoryHandle =
+  | DeviceTensor
+  | Activation
+  | WeightMatrix
+  | KvPool
+  | HostBlocks
+  | PeerPool;
 
 /** Memory that a device's tensors share with all other uses of it. */
 export interface DeviceMemory {
@@ -208,6 +220,29 @@ export interface Device extends DeviceOps {
   hostBlock(host: HostBlocks, index: number): Uint8Array;
   /** A mark behind all offloads and onboards so far, to be polled until it is done. */
   markMoves(): MovesMark;
+
+  /** A mark behind all ops and moves so far, for what uses their blocks in other ways. */
+  markOps(): MovesMark;
+
+  /** Devices whose pools may reach each other have the same; where it differs they cannot. */
+  readonly sharingScope: string;
+  /**
+   * Describes a pool to devices of the same scope. Who has the description can read and write all
+   * of the pool. Throws where the system refuses.
+   */
+  describePool(cache: KvPool): string;
+  /**
+   * Reaches a pool of another engine, which has the layout of `like`, until it is released. Throws
+   * INVALID_ARGUMENT for what is no description of such a pool, DEVICE_UNAVAILABLE where it cannot
+   * be reached from here.
+   */
+  openPeerPool(description: string, like: KvPool): PeerPool;
+  /**
+   * Copies blocks of another engine's pool into blocks of the cache, `pairs` [n, 2], whose contents
+   * are undefined until the returned mark is done. Unlike other moves it is not ordered against
+   * ops: nothing enqueued may use the blocks of either side.
+   */
+  pullBlocks(cache: KvPool, peer: PeerPool, pairs: Int32Array): MovesMark;
 
   /** Waits for everything enqueued. Errors of ops surface here at the latest. */
   synchronize(): Promise<void>;

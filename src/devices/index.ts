@@ -7,6 +7,7 @@
  *   device-data.ts      formats of weights and KV, handles of a device's memory
  *   op-table.ts         makes a device's methods from its functions
  *   block-pairs.ts      checks the lists of moves
+ *   local-pools.ts      pools of the engines in one thread
  *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention
  *   drafter-counts.ts   checks the counts of the ops of a recurrent drafter
@@ -38,6 +39,7 @@ export type {
   LateRead,
   MovesMark,
   PackOptions,
+  PeerPool,
   RandomElements,
   WeightSource,
 } from "./device.ts";

@@ -138,6 +138,7 @@ export {
   type PrefillShape,
   prefillWork,
   SpeedMeter,
+  type TransferLevel,
 } from "#kvcache/levels";
 export { BLOCK_HASH_ALGORITHMS, type BlockHashAlgorithm } from "#kvcache/naming";
 export { type CacheWindow, type KvCacheShape, OFFLOAD_PRIORITY_MIN } from "./cache-shape.ts";

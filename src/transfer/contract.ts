@@ -6,6 +6,26 @@ export interface PeerAddress {
   readonly port: number;
 }
 
+/**
+ * Memory that only some readers on this machine reach, and only with what its description says, as
+ * a GPU's: such readers copy from it themselves.
+ */
+export interface PlacedMemory {
+  readonly bytes: number;
+  /** It must not be offered any more. */
+  release(): void;
+}
+
+/** A part of placed memory. */
+export interface PlacedRange {
+  readonly memory: PlacedMemory;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** Parts of a piece, all of one kind. */
+export type PieceRanges = readonly Uint8Array[] | readonly PlacedRange[];
+
 /** What one process lets others read. */
 export interface TransferServer {
   readonly address: PeerAddress;
@@ -30,9 +50,9 @@ export interface Offer {
   /**
    * Piece `index` is ready. Its bytes are those of `ranges`, one after another, and stay unchanged
    * until `onSent` was called or `ended` settled, whichever comes first. `onSent` is also called
-   * for a piece that the reader did not ask for.
+   * for a piece that the reader did not ask for. A reader that cannot reach placed ranges fails.
    */
-  ready(index: number, ranges: readonly Uint8Array[], onSent?: () => void): void;
+  ready(index: number, ranges: PieceRanges, onSent?: () => void): void;
   /** The pieces that are missing will never be ready. */
   fail(reason: string): void;
   /** Settles when no memory of the offer is read any more. It never rejects. */
@@ -71,21 +91,57 @@ export interface ReadRequest {
   readonly peer: PeerAddress;
   readonly offer: string;
   readonly pieces: readonly WantedPiece[];
+  /** Copies pieces that lie in placed memory: those whose bytes alone are named. */
+  readonly copyPlaced?: CopyPlaced;
   /** Called as each piece has arrived and was checked. */
   readonly onPiece?: (index: number) => void;
   readonly signal?: AbortSignal;
   readonly deadlineMs: number;
 }
 
-export interface WantedPiece {
+/** A piece, and where it goes. */
+export type WantedPiece = WantedBytes | WantedPlaced;
+
+export interface WantedBytes {
   readonly index: number;
   /** The piece's bytes go here, one range after another; their sum is the piece's size. */
   readonly into: readonly Uint8Array[];
 }
 
+/** A piece that `copyPlaced` copies. */
+export interface WantedPlaced {
+  readonly index: number;
+  readonly bytes: number;
+}
+
+/** A part of another process's placed memory, as its owner describes it. */
+export interface ForeignRange {
+  readonly description: string;
+  /** Of the whole memory; the range lies inside of it. */
+  readonly memoryBytes: number;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/**
+ * Copies a piece to where its reader wants it, and calls `done` once it touches neither side any
+ * more; false: it could not. What an owner says may be wrong: it is checked like a stranger's.
+ */
+export type CopyPlaced = (
+  piece: number,
+  from: readonly ForeignRange[],
+  done: (copied: boolean) => void,
+) => void;
+
 /** Bytes of all ranges together. */
-export function bytesOf(ranges: readonly Uint8Array[]): number {
+export function bytesOf(ranges: PieceRanges): number {
   let bytes = 0;
-  for (const range of ranges) bytes += range.byteLength;
+  for (const range of ranges) bytes += "memory" in range ? range.bytes : range.byteLength;
   return bytes;
+}
+
+/** Whether ranges are parts of placed memory. */
+export function arePlaced(ranges: PieceRanges): ranges is readonly PlacedRange[] {
+  const [first] = ranges;
+  return first !== undefined && "memory" in first;
 }

@@ -18,6 +18,7 @@ export const FRAME = {
   at: 33,
   segment: 34,
   end: 35,
+  placed: 36,
 } as const;
 
 const HEADER_BYTES = 5;

@@ -14,6 +14,7 @@
  *   gate.ts            who may connect; handshake.ts: the secret
  *   server-session.ts  a reader's connection, at the owner; peer-session.ts: at the reader
  *   shared-memory.ts   memory that peers of this machine map; read-slots.ts: while it is valid
+ *   placed-memory.ts   memory that readers reach by a description, as a GPU's
  *   native             the library of native/transfer, its events and tables
  *
  * Invariant: it moves bytes. What they mean, and whether they fit the reader, is asked elsewhere.
@@ -23,10 +24,15 @@
  */
 export { openTransferClient } from "./client.ts";
 export type {
+  CopyPlaced,
+  ForeignRange,
   Offer,
   OfferEnd,
   OfferOptions,
   PeerAddress,
+  PieceRanges,
+  PlacedMemory,
+  PlacedRange,
   ReadRequest,
   TransferClient,
   TransferServer,
@@ -39,6 +45,7 @@ export type {
   TransferTls,
   TransferWay,
 } from "./options.ts";
+export { placedMemory } from "./placed-memory.ts";
 export {
   type Asking,
   askPeer,

@@ -35,6 +35,8 @@ export interface TransferClientOptions {
   readonly connectMs?: number;
   readonly idleMs?: number;
   readonly stallMs?: number;
+  /** Called with descriptions of placed memory that no read uses any more. */
+  readonly onForgotten?: (description: string) => void;
   /** Ways that may be used; all that work, unless told otherwise. `stream` is always there. */
   readonly ways?: readonly TransferWay[];
 }

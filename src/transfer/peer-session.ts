@@ -77,7 +77,9 @@ export class PeerSession {
     this.#outbox = new FrameOutbox(socket);
     this.#options = options;
     this.#ways = ways;
-    this.#maps = ways.native !== null && ways.memory ? new PeerMaps(ways.native) : null;
+    const { onForgotten = () => {} } = options;
+    const maps = ways.native !== null && ways.memory;
+    this.#maps = maps ? new PeerMaps(ways.native, onForgotten) : null;
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
@@ -237,6 +239,9 @@ export class PeerSession {
         this.#mayMap = false;
         this.#outbox.push(frameOf(FRAME.notMapped));
       }
+    } else if (type === FRAME.placed && this.#maps !== null) {
+      // Pieces in it fail then, each by itself: other memory may still be mapped.
+      this.#maps.describe(fields);
     } else throw new TransferError("corrupt", `A frame of type ${type} came`);
     return !this.#over;
   }
@@ -260,10 +265,17 @@ export class PeerSession {
       if (valid && !this.#over) {
         this.#outbox.push(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.taken));
         reading.read.arrived(piece);
-      } else if (!valid) reading.read.fail("failed", "the offer ended while a piece was copied");
+      } else if (!valid) {
+        reading.read.fail("failed", "a piece could not be copied, or the offer ended meanwhile");
+      }
       this.#written(reading);
     });
-    if (!copying) return;
+    if (!copying) {
+      if (!reading.read.targets.has(piece)) {
+        reading.read.fail("failed", `piece ${piece} is in memory that cannot be reached`);
+      }
+      return;
+    }
     reading.copies++;
     reading.mapped.add(piece);
   }

@@ -13,7 +13,7 @@ type Stop = (quiet: () => void, done: boolean) => void;
 export class PendingRead {
   readonly request: ReadRequest;
   readonly settled: Promise<void>;
-  /** Target memory of each piece, by index. */
+  /** Target memory of each piece that is not placed, by index. */
   readonly targets: ReadonlyMap<number, readonly Uint8Array[]>;
   /** Bytes of each piece, by index. */
   readonly wanted: ReadonlyMap<number, number>;
@@ -28,9 +28,10 @@ export class PendingRead {
 
   constructor(request: ReadRequest) {
     this.request = request;
-    this.targets = targetsOf(request);
-    this.wanted = new Map([...this.targets].map(([index, into]) => [index, bytesOf(into)]));
-    this.#missing = new Set(this.targets.keys());
+    const { targets, wanted } = targetsOf(request);
+    this.targets = targets;
+    this.wanted = wanted;
+    this.#missing = new Set(wanted.keys());
     this.settled = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -87,16 +88,21 @@ export class PendingRead {
   }
 }
 
-function targetsOf({ pieces }: ReadRequest): Map<number, readonly Uint8Array[]> {
+function targetsOf({ pieces }: ReadRequest) {
   if (pieces.length > PIECES_MAX) {
     throw new TransferError("refused", `Cannot read ${pieces.length} pieces: ${PIECES_MAX} wanted`);
   }
   const targets = new Map<number, readonly Uint8Array[]>();
-  for (const { index, into } of pieces) {
-    if (!Number.isInteger(index) || index < 0 || index >= PIECES_MAX || targets.has(index)) {
+  const wanted = new Map<number, number>();
+  for (const piece of pieces) {
+    const { index } = piece;
+    if (!Number.isInteger(index) || index < 0 || index >= PIECES_MAX || wanted.has(index)) {
       throw new TransferError("refused", `Cannot read piece ${index}: an index wanted, named once`);
     }
-    targets.set(index, [...into]);
+    if ("into" in piece) {
+      targets.set(index, [...piece.into]);
+      wanted.set(index, bytesOf(piece.into));
+    } else wanted.set(index, piece.bytes);
   }
-  return targets;
+  return { targets, wanted };
 }

@@ -1,8 +1,9 @@
 /** The way within one process: a reader finds the server by its address and copies its memory. */
-import type { PeerAddress } from "./contract.ts";
+import { arePlaced, type PeerAddress, type PieceRanges } from "./contract.ts";
 import type { Copier } from "./copier.ts";
 import type { OfferBook } from "./offer-book.ts";
 import type { PendingRead } from "./pending-read.ts";
+import { foreignRanges } from "./placed-memory.ts";
 import { type PieceReader, StandingOffer } from "./standing-offer.ts";
 
 interface LocalServer {
@@ -53,16 +54,30 @@ class LocalReader implements PieceReader {
     this.#copier = copier;
   }
 
-  send(index: number, ranges: readonly Uint8Array[], sent: () => void): void {
+  send(index: number, ranges: PieceRanges, sent: () => void): string | null {
+    if (this.#read.ending) return null;
     const into = this.#read.targets.get(index);
-    if (into === undefined || this.#read.ending) return;
+    const { copyPlaced } = this.#read.request;
+    if (!arePlaced(ranges)) {
+      if (into === undefined) return "the reader wants memory that it can reach itself";
+      this.#copying++;
+      this.#copier.copy(ranges, into, () => this.#copied(index, sent));
+      return null;
+    }
+    if (into !== undefined || copyPlaced === undefined) return "the reader cannot reach it";
     this.#copying++;
-    this.#copier.copy(ranges, into, () => {
-      this.#copying--;
-      sent();
-      this.#read.arrived(index);
-      if (this.#copying === 0) for (const quiet of this.#waiting.splice(0)) quiet();
+    copyPlaced(index, foreignRanges(ranges), (copied) => {
+      if (!copied) this.#read.fail("failed", `piece ${index} could not be copied`);
+      this.#copied(index, sent);
     });
+    return null;
+  }
+
+  #copied(index: number, sent: () => void): void {
+    this.#copying--;
+    sent();
+    this.#read.arrived(index);
+    if (this.#copying === 0) for (const quiet of this.#waiting.splice(0)) quiet();
   }
 
   end(code: Parameters<PieceReader["end"]>[0], reason: string, quiet: () => void): void {

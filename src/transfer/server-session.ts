@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { arePlaced, type PieceRanges } from "./contract.ts";
 import { FrameOutbox } from "./frame-outbox.ts";
 import {
   FRAME,
@@ -20,6 +21,7 @@ import {
 import { pieceWords, wordsOf } from "./native/range-table.ts";
 import type { OfferBook } from "./offer-book.ts";
 import { PIECES_MAX } from "./offer-book.ts";
+import { describedMemory } from "./placed-memory.ts";
 import type { ReadSlot, ReadSlots } from "./read-slots.ts";
 import type { Segment, SharedPlace } from "./shared-memory.ts";
 import { sharedPlaces } from "./shared-memory.ts";
@@ -249,9 +251,8 @@ export class ServerSession {
 
   /** Tells where a piece is, in memory that the peer can map. */
   sendPlaces(id: number, piece: number, slot: ReadSlot, places: readonly SharedPlace[]): void {
-    for (const segment of [slot.segment, ...places.map((place) => place.segment)]) {
-      this.#tell(segment);
-    }
+    this.#tell(slot.segment);
+    for (const { segment, placedBytes } of places) this.#tell(segment, placedBytes);
     const writer = new FrameWriter(26 + places.length * 16);
     writer.u32(id).u32(piece).u32(slot.segment.id).u32(slot.index).u64(slot.token);
     for (const { segment, offset, bytes } of places) {
@@ -260,12 +261,15 @@ export class ServerSession {
     this.#write(writer.frame(FRAME.at));
   }
 
-  #tell({ id, fd, bytes, name }: Segment): void {
+  /** `placedBytes`: the segment describes so much memory, and is not the memory itself. */
+  #tell({ id, fd, bytes, name }: Segment, placedBytes?: number): void {
     if (this.#told.has(id)) return;
     this.#told.add(id);
-    const writer = new FrameWriter(18 + name.length);
-    writer.u32(id).u32(process.pid).u32(fd).u48(bytes).bytes(Buffer.from(name));
-    this.#write(writer.frame(FRAME.segment));
+    const writer = new FrameWriter(24 + name.length);
+    writer.u32(id).u32(process.pid).u32(fd).u48(bytes);
+    if (placedBytes !== undefined) writer.u48(placedBytes);
+    writer.bytes(Buffer.from(name));
+    this.#write(writer.frame(placedBytes === undefined ? FRAME.segment : FRAME.placed));
   }
 
   sendEnd(id: number, code: TransferErrorCode, reason: string): void {
@@ -298,7 +302,7 @@ export class ServerSession {
 }
 
 interface Outgoing {
-  readonly ranges: readonly Uint8Array[];
+  readonly ranges: PieceRanges;
   readonly sent: () => void;
   readonly mapped: boolean;
 }
@@ -325,15 +329,18 @@ class SessionRead implements PieceReader {
     this.#mayMap = mayMap;
   }
 
-  send(index: number, ranges: readonly Uint8Array[], sent: () => void): void {
-    const places = this.#mayMap ? sharedPlaces(ranges) : null;
+  send(index: number, ranges: PieceRanges, sent: () => void): string | null {
+    const places = this.#mayMap ? placesOf(ranges) : null;
     if (places !== null) this.#slot ??= this.#session.takeSlot();
     const slot = this.#slot;
     const mapped = places !== null && slot !== null;
+    if (!mapped && arePlaced(ranges)) return "it is in memory that the reader cannot reach";
     this.#outgoing.set(index, { ranges, sent, mapped });
-    if (places !== null && slot !== null) {
-      this.#session.sendPlaces(this.#id, index, slot, places);
-    } else this.#session.sendBytes(this.#id, index, ranges, () => this.taken(index));
+    if (mapped) this.#session.sendPlaces(this.#id, index, slot, places);
+    else if (!arePlaced(ranges)) {
+      this.#session.sendBytes(this.#id, index, ranges, () => this.taken(index));
+    }
+    return null;
   }
 
   /** The piece is with the reader, or on its way. */
@@ -351,7 +358,8 @@ class SessionRead implements PieceReader {
   sendAgain(): void {
     this.#mayMap = false;
     for (const [index, { ranges, mapped, sent }] of [...this.#outgoing]) {
-      if (mapped) this.send(index, ranges, sent);
+      const problem = mapped ? this.send(index, ranges, sent) : null;
+      if (problem !== null) this.offer?.fail(problem);
     }
   }
 
@@ -360,4 +368,16 @@ class SessionRead implements PieceReader {
     this.#outgoing.clear();
     this.#session.finish(this.#id, this.#slot, quiet);
   }
+}
+
+/** Where ranges are, for a reader on this machine; null: one of them is in this process alone. */
+function placesOf(ranges: PieceRanges): readonly SharedPlace[] | null {
+  if (!arePlaced(ranges)) return sharedPlaces(ranges);
+  const places: SharedPlace[] = [];
+  for (const range of ranges) {
+    const { segment, bytes: placedBytes } = describedMemory(range);
+    if (segment === null) return null;
+    places.push({ segment, placedBytes, offset: range.offset, bytes: range.bytes });
+  }
+  return places;
 }

@@ -60,6 +60,8 @@ function createSegment(library: TransferLibrary, bytes: number): Segment | null 
 /** A range as a place in a shared region. */
 export interface SharedPlace {
   readonly segment: Segment;
+  /** The segment describes so much memory that the range is in. Default: it is in the segment. */
+  readonly placedBytes?: number;
   readonly offset: number;
   readonly bytes: number;
 }

@@ -1,13 +1,22 @@
 import { assert, messageOf } from "#base";
-import { bytesOf, type Offer, type OfferEnd, type OfferOptions } from "./contract.ts";
+import {
+  bytesOf,
+  type Offer,
+  type OfferEnd,
+  type OfferOptions,
+  type PieceRanges,
+} from "./contract.ts";
 import type { TransferErrorCode } from "./transfer-error.ts";
 
 /** Who reads an offer, by one of the ways. */
 export interface PieceReader {
   /** Bytes of each piece that is asked for, by index. */
   readonly wanted: ReadonlyMap<number, number>;
-  /** Calls `sent` once the memory of `ranges` is not read any more, and not before it was sent. */
-  send(index: number, ranges: readonly Uint8Array[], sent: () => void): void;
+  /**
+   * Calls `sent` once the memory of `ranges` is not read any more, and not before it was sent.
+   * Returns why it cannot be sent at all; null: it can.
+   */
+  send(index: number, ranges: PieceRanges, sent: () => void): string | null;
   /** Ends the read; calls `quiet` once no memory of the offer is read any more. */
   end(code: TransferErrorCode | null, reason: string, quiet: () => void): void;
 }
@@ -19,7 +28,7 @@ export interface Refusal {
 }
 
 interface ReadyPiece {
-  readonly ranges: readonly Uint8Array[];
+  readonly ranges: PieceRanges;
   readonly onSent: (() => void) | undefined;
 }
 
@@ -57,7 +66,7 @@ export class StandingOffer implements Offer {
     this.#timer.unref();
   }
 
-  ready(index: number, ranges: readonly Uint8Array[], onSent?: () => void): void {
+  ready(index: number, ranges: PieceRanges, onSent?: () => void): void {
     const { pieces, pieceBytesMax } = this.#options;
     const inside = Number.isInteger(index) && index >= 0 && index < pieces;
     assert(inside, `Cannot offer piece ${index}: one of ${pieces} wanted`);
@@ -66,7 +75,7 @@ export class StandingOffer implements Offer {
     // The reader gave up, or time was over, while the piece was made.
     if (this.#end !== null) return;
     assert(!this.#ready.has(index), `Cannot offer piece ${index}: it was offered before`);
-    this.#ready.set(index, { ranges: [...ranges], onSent });
+    this.#ready.set(index, { ranges, onSent });
     if (this.#reader !== null) this.#deliver(index);
   }
 
@@ -120,7 +129,8 @@ export class StandingOffer implements Offer {
       );
       return;
     }
-    reader.send(index, piece.ranges, () => this.#sent(piece));
+    const problem = reader.send(index, piece.ranges, () => this.#sent(piece));
+    if (problem !== null) this.#finish("failed", problem);
   }
 
   #sent(piece: ReadyPiece): void {

@@ -25,7 +25,7 @@ const TRANSFERS_MAX = 3;
 const WEIGHTS = {
   ...{ admit: 26, grow: 26, fork: 6, release: 8, preempt: 3 },
   ...{ "swap out": 4, "swap in": 5, expire: 4, retain: 4, evict: 2 },
-  ...{ "disk job": 5, load: 2, "write heads": 2, fail: 2, truncate: 2, reset: 1, look: 2 },
+  ...{ "disk job": 5, load: 6, "write heads": 2, fail: 2, truncate: 2, reset: 1, look: 2 },
   ...{ forget: 1, send: 4, receive: 4, "send more": 4, "peer job": 12, "end transfer": 3 },
 };
 export type OperationName = keyof typeof WEIGHTS;

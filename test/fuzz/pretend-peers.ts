@@ -3,7 +3,7 @@
  * What leaves must be what the piece should have, and must not change until its job ends.
  */
 import { assert } from "#base";
-import type { KvCache, LookUp, PeerJob } from "#kvcache";
+import type { KvCache, LookUp, PeerJob, TransferLevel } from "#kvcache";
 import { digestIn } from "./pretend-sequence.ts";
 
 /** The bytes behind the blocks of a life: a digest for each position. */
@@ -64,7 +64,8 @@ export class PretendPeers {
     if (blocks === 0) return false;
     const from = this.#below(3) === 0 ? this.#below(blocks) : 0;
     const transfer = this.#add("send", travelling, { from, blocks });
-    this.#cache.peers.sends.start(transfer.id, travelling.prompt, from);
+    const { prompt } = travelling;
+    this.#cache.peers.sends.start(transfer.id, { prompt, from, level: this.#level() });
     this.#advance(transfer);
     return true;
   }
@@ -76,7 +77,8 @@ export class PretendPeers {
     const to = this.#fullBlocks(travelling);
     if (to <= from) return false;
     const { prompt } = travelling;
-    const room = this.#cache.peers.receives.start(this.#nextId, prompt, { from, to });
+    const start = { from, to, level: this.#level() };
+    const room = this.#cache.peers.receives.start(this.#nextId, prompt, start);
     if (room === 0) return false;
     this.#add("receive", travelling, { from, blocks: from + room });
     return true;
@@ -128,6 +130,11 @@ export class PretendPeers {
     for (const transfer of this.#live) this.#end(transfer);
   }
 
+  /** Half of the engines reach this one's device. */
+  #level(): TransferLevel {
+    return this.#below(2) === 0 ? "device" : "host";
+  }
+
   get #live(): Transfer[] {
     return [...this.#transfers.values()].filter(({ ended }) => !ended);
   }
@@ -167,7 +174,7 @@ export class PretendPeers {
 
   #checkSent(job: PeerJob): void {
     const transfer = this.#of(job);
-    this.#checkBlock(job.host, this.#placeOf(job, transfer), transfer.digests);
+    this.#checkBlock(job.block, this.#placeOf(job, transfer), transfer.digests);
   }
 
   #checkBlock(
@@ -186,7 +193,7 @@ export class PretendPeers {
   #fill(job: PeerJob, digestAt: (offset: number, group: number) => number): void {
     const { group } = this.#placeOf(job, this.#of(job));
     for (let offset = 0; offset < this.#cache.blockTokens; offset++) {
-      this.#slots.write(job.host, offset, digestAt(offset, group));
+      this.#slots.write(job.block, offset, digestAt(offset, group));
     }
   }
 

@@ -56,7 +56,7 @@ describe("blocks that are sent", () => {
     const peer = new Peer();
     peer.manager.pass([...prompt, 99]);
     const { sends } = peer.cache.peers;
-    sends.start(1, lookUp(prompt), 1);
+    sends.start(1, { prompt: lookUp(prompt), from: 1, level: "host" });
     expect(sends.advance(1, 4)).toBe(4);
     const jobs = peer.take();
     expect(jobs.map(({ kind, piece }) => [kind, piece])).toEqual([
@@ -65,7 +65,7 @@ describe("blocks that are sent", () => {
       ["send", 2],
     ]);
     expect(peer.moves.map(({ kind }) => kind)).toEqual(["offload", "offload", "offload"]);
-    expect(jobs.map(({ host }) => peer.cache.levelOf(host))).toEqual([1, 1, 1]);
+    expect(jobs.map(({ block }) => peer.cache.levelOf(block))).toEqual([1, 1, 1]);
     expect(peer.held()).toEqual([0, 3]);
     peer.finish(true, [0]);
     sends.end(1);
@@ -79,7 +79,7 @@ describe("blocks that are sent", () => {
   test("[KV48] follow as their contents are stored, and only once", () => {
     const peer = new Peer();
     const { sends } = peer.cache.peers;
-    sends.start(1, lookUp(prompt), 0);
+    sends.start(1, { prompt: lookUp(prompt), from: 0, level: "host" });
     expect(sends.advance(1, 4)).toBe(0);
     peer.manager.pass(prompt.slice(0, 9));
     expect(sends.advance(1, 4)).toBe(2);
@@ -97,7 +97,7 @@ describe("blocks that are sent", () => {
     const peer = new Peer({ hostBlocks: 8 });
     peer.manager.pass([...prompt, 99]);
     const { sends } = peer.cache.peers;
-    sends.start(1, lookUp(prompt), 0);
+    sends.start(1, { prompt: lookUp(prompt), from: 0, level: "host" });
     sends.advance(1, 4);
     expect(peer.take().map(({ piece }) => piece)).toEqual([0, 1]);
     expect(peer.held()).toEqual([2, 2]);
@@ -109,12 +109,132 @@ describe("blocks that are sent", () => {
   });
 });
 
+describe("blocks that leave from the device", () => {
+  const start = { prompt: lookUp(prompt), from: 0, level: "device" } as const;
+
+  test("[KV55] all at a time, without host memory, held until their jobs end", () => {
+    const peer = new Peer({ hostBlocks: 4 });
+    peer.manager.pass([...prompt, 99]);
+    const { sends } = peer.cache.peers;
+    expect(sends.reach(start, 4)).toBe(4);
+    sends.start(1, start);
+    expect(sends.advance(1, 4)).toBe(4);
+    const jobs = peer.take();
+    expect(jobs.map(({ piece, block }) => [piece, peer.cache.levelOf(block)])).toEqual([
+      [0, 0],
+      [1, 0],
+      [2, 0],
+      [3, 0],
+    ]);
+    expect(peer.moves).toEqual([]);
+    expect(peer.held()).toEqual([4, 0]);
+    peer.finish(true, [0, 2]);
+    expect(peer.held()).toEqual([2, 0]);
+    sends.end(1);
+    peer.finish(false);
+    expect(peer.held()).toEqual([0, 0]);
+    expect(peer.cache.peers.stats.sent).toBe(2);
+  });
+
+  test("[KV55] not those that are in host memory, until they are back", () => {
+    const peer = new Peer({ blocks: 6 });
+    peer.manager.pass([...prompt, 99]);
+    peer.manager.pass(range(100, 120));
+    expect(peer.levels(prompt)).toContain(1);
+    const { sends } = peer.cache.peers;
+    expect(sends.reach(start, 4)).toBeLessThan(4);
+    expect(sends.reach({ ...start, level: "host" }, 4)).toBe(4);
+    sends.start(1, start);
+    const found = sends.advance(1, 4);
+    expect(found).toBeLessThan(4);
+    peer.take();
+    peer.finish();
+    peer.manager.pass([...prompt, 99]);
+    expect(sends.advance(1, 4)).toBe(4);
+    const jobs = peer.take();
+    expect(jobs.every(({ block }) => peer.cache.levelOf(block) === 0)).toBe(true);
+    sends.end(1);
+    peer.finish();
+    expect(peer.held()).toEqual([0, 0]);
+  });
+
+  test("[KV55] a waiting sequence ends them, also those on their way", () => {
+    const peer = new Peer();
+    peer.manager.pass([...prompt, 99]);
+    const { sends } = peer.cache.peers;
+    sends.start(1, start);
+    sends.advance(1, 4);
+    peer.take();
+    expect(peer.cache.peers.yieldDevice()).toEqual([1]);
+    expect(peer.cache.peers.yieldDevice()).toBeNull();
+    expect(peer.held()).toEqual([4, 0]);
+    peer.finish(false);
+    expect(peer.held()).toEqual([0, 0]);
+  });
+});
+
+describe("blocks that come to the device", () => {
+  test("[KV56] are stored there, found, and held until the transfer ends", () => {
+    const peer = new Peer({ hostBlocks: 0 });
+    peer.manager.pass(prompt.slice(0, 5));
+    const { receives } = peer.cache.peers;
+    expect(receives.start(7, lookUp(prompt), { from: 1, to: 4, level: "device" })).toBe(3);
+    expect(peer.take().map(({ block }) => peer.cache.levelOf(block))).toEqual([0, 0, 0]);
+    expect(peer.finish(true, [1, 0])).toEqual([null, null]);
+    expect(peer.finish(true, [2])).toEqual([{ transfer: 7, blocks: 4 }]);
+    expect(peer.levels(prompt)).toEqual([0, 0, 0, 0]);
+    expect(peer.held()[0]).toBe(4);
+    receives.end(7);
+    expect(peer.held()[0]).toBe(0);
+  });
+
+  test("[KV56] take room for all or none, and no more than half of it", () => {
+    const peer = new Peer({ blocks: 16 });
+    const { receives } = peer.cache.peers;
+    const start = (transfer: number, seed: number, blocks: number) =>
+      receives.start(transfer, lookUp(range(seed, seed + 4 * blocks)), {
+        ...{ from: 0, to: blocks, level: "device" },
+      });
+    expect(start(1, 100, 9)).toBe(0);
+    expect(start(1, 100, 5)).toBe(5);
+    expect(start(2, 300, 4)).toBe(0);
+    expect(start(2, 300, 3)).toBe(3);
+    peer.take();
+    expect(peer.held()).toEqual([8, 0]);
+    receives.end(1);
+    peer.finish(false);
+    expect(peer.held()).toEqual([0, 0]);
+    receives.end(2);
+    // Of those that were ended before nothing was missed.
+    expect(peer.cache.peers.stats.missed).toBe(3);
+    expect(start(3, 500, 8)).toBe(8);
+    receives.end(3);
+    peer.take();
+    peer.finish(false);
+    expect(peer.held()).toEqual([0, 0]);
+  });
+
+  test("[KV56] leave a sixteenth of the device to sequences that run", () => {
+    const peer = new Peer({ blocks: 16 });
+    const { receives } = peer.cache.peers;
+    const running = peer.manager.add(range(1, 44));
+    const start = { from: 0, to: 5, level: "device" } as const;
+    expect(receives.start(1, lookUp(range(100, 120)), start)).toBe(0);
+    expect(receives.start(1, lookUp(range(100, 120)), { ...start, to: 4 })).toBe(4);
+    receives.end(1);
+    peer.take();
+    peer.finish(false);
+    peer.manager.remove(running);
+    expect(peer.held()).toEqual([0, 0]);
+  });
+});
+
 describe("blocks that come", () => {
   test("[KV50] are stored in the prompt's order, found, and held until the transfer ends", () => {
     const peer = new Peer();
     peer.manager.pass(prompt.slice(0, 5));
     const { receives } = peer.cache.peers;
-    expect(receives.start(7, lookUp(prompt), { from: 1, to: 4 })).toBe(3);
+    expect(receives.start(7, lookUp(prompt), { from: 1, to: 4, level: "host" })).toBe(3);
     expect(peer.take()).toHaveLength(3);
     expect(peer.finish(true, [1, 2])).toEqual([null, null]);
     expect(peer.levels(prompt)).toEqual([0]);
@@ -129,7 +249,7 @@ describe("blocks that come", () => {
   test("[KV51] end at the first that does not come", () => {
     const peer = new Peer();
     const { receives } = peer.cache.peers;
-    receives.start(7, lookUp(prompt), { from: 0, to: 4 });
+    receives.start(7, lookUp(prompt), { from: 0, to: 4, level: "host" });
     peer.take();
     peer.finish(false, [2]);
     peer.finish(true, [3, 0]);
@@ -144,7 +264,7 @@ describe("blocks that come", () => {
   test("[KV51] store nothing once their transfer has ended, and free their room", () => {
     const peer = new Peer();
     const { receives } = peer.cache.peers;
-    receives.start(7, lookUp(prompt), { from: 0, to: 4 });
+    receives.start(7, lookUp(prompt), { from: 0, to: 4, level: "host" });
     peer.take();
     peer.finish(true, [0]);
     receives.end(7);
@@ -157,10 +277,10 @@ describe("blocks that come", () => {
   test("[KV50] need the prefix that they continue, and take the room that there is", () => {
     const peer = new Peer({ hostBlocks: 3 });
     const { receives } = peer.cache.peers;
-    expect(receives.start(1, lookUp(prompt), { from: 1, to: 4 })).toBe(0);
+    expect(receives.start(1, lookUp(prompt), { from: 1, to: 4, level: "host" })).toBe(0);
     expect(peer.held()).toEqual([0, 0]);
-    expect(receives.start(1, lookUp(prompt), { from: 0, to: 4 })).toBe(2);
-    expect(receives.start(2, lookUp(range(100, 116)), { from: 0, to: 4 })).toBe(0);
+    expect(receives.start(1, lookUp(prompt), { from: 0, to: 4, level: "host" })).toBe(2);
+    expect(receives.start(2, lookUp(range(100, 116)), { from: 0, to: 4, level: "host" })).toBe(0);
     peer.take();
     receives.end(1);
     peer.finish();
@@ -170,7 +290,7 @@ describe("blocks that come", () => {
   test("[KV52] give way to what was computed meanwhile", () => {
     const peer = new Peer();
     const { receives } = peer.cache.peers;
-    receives.start(7, lookUp(prompt), { from: 0, to: 4 });
+    receives.start(7, lookUp(prompt), { from: 0, to: 4, level: "host" });
     peer.take();
     peer.manager.pass(prompt.slice(0, 9));
     peer.finish();
@@ -185,7 +305,7 @@ describe("blocks that come", () => {
     const { receives } = peer.cache.peers;
     const start = (transfer: number) =>
       receives.start(transfer, lookUp(range(100 * transfer, 100 * transfer + 17)), {
-        ...{ from: 0, to: 4 },
+        ...{ from: 0, to: 4, level: "host" },
       });
     expect([start(1), start(2), start(3)]).toEqual([4, 2, 0]);
     peer.take();
@@ -209,11 +329,11 @@ describe("blocks of the device that transfers hold", () => {
     const peer = new Peer({ hostBlocks: 8 });
     const { peers } = peer.cache;
     peer.manager.pass([...prompt, 99]);
-    peers.sends.start(1, lookUp(prompt), 0);
+    peers.sends.start(1, { prompt: lookUp(prompt), from: 0, level: "host" });
     peers.sends.advance(1, 4);
     const other = range(200, 216);
     peer.manager.pass(other.slice(0, 5));
-    expect(peers.receives.start(2, lookUp(other), { from: 1, to: 3 })).toBe(2);
+    expect(peers.receives.start(2, lookUp(other), { from: 1, to: 3, level: "host" })).toBe(2);
     peer.take();
     expect(peer.held()).toEqual([3, 4]);
     expect(peers.yieldDevice()).toEqual([1]);

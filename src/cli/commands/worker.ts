@@ -73,11 +73,13 @@ async function readRole(flags: WorkerFlags, warn: (text: string) => void): Promi
 
 function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
   const advertised = config.advertise === null ? null : readUrl(config.advertise);
-  const { role, kvTransferHost: host = null, kvTransferPort: port } = config;
+  const { role, kvTransferHost: host = null, kvTransferPort: port, kvTransferPath: path } = config;
   const travels = config.kvTransfer ?? role !== "both";
   return {
     secrets,
-    kvTransfer: travels ? { ...(host !== null && { host }), port, secrets: [...secrets] } : null,
+    kvTransfer: travels
+      ? { ...(host !== null && { host }), port, path, secrets: [...secrets] }
+      : null,
     identify: (listening): WorkerIdentity => {
       const url = advertised ?? reachable(listening);
       return { id: config.workerId ?? url, epoch: randomUUID(), url, role };

@@ -68,6 +68,13 @@ export const WorkerOptions = z
       .max(65_535)
       .default(0)
       .describe("Port for the questions of other workers; 0: a free one."),
+    kvTransferPath: z
+      .enum(["auto", "host"])
+      .default("auto")
+      .describe(
+        "How keys and values come from a worker on this machine: auto, from GPU to GPU where " +
+          "one reaches the other; host, through host memory.",
+      ),
   })
   .readonly();
 /** Options as they are given. */

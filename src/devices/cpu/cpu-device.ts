@@ -11,6 +11,7 @@ import type {
   LateRead,
   MovesMark,
   PackOptions,
+  PeerPool,
   WeightSource,
 } from "../device.ts";
 import type {
@@ -20,6 +21,13 @@ import type {
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
+import {
+  describeLocalPool,
+  forgetLocalPool,
+  LocalPeerPool,
+  openLocalPool,
+  THREAD_SCOPE,
+} from "../local-pools.ts";
 import { CpuOps } from "./cpu-ops.ts";
 import {
   activationOf,
@@ -213,6 +221,28 @@ export class CpuDevice extends CpuOps implements Device {
     return { isDone: () => true };
   }
 
+  markOps(): MovesMark {
+    return { isDone: () => true };
+  }
+
+  get sharingScope(): string {
+    return THREAD_SCOPE;
+  }
+
+  describePool(cache: KvPool): string {
+    return describeLocalPool(kvPoolOf(cache));
+  }
+
+  openPeerPool(description: string, like: KvPool): PeerPool {
+    return openLocalPool(description, like);
+  }
+
+  pullBlocks(cache: KvPool, peer: PeerPool, pairs: Int32Array): MovesMark {
+    assert(peer instanceof LocalPeerPool, "Cannot read another device's pool on cpu");
+    this.#move(kvPoolOf(peer.pool), kvPoolOf(cache), pairs);
+    return this.markMoves();
+  }
+
   async synchronize(): Promise<void> {}
 
   release(memory: DeviceMemoryHandle): void {
@@ -221,9 +251,12 @@ export class CpuDevice extends CpuOps implements Device {
         memory instanceof CpuActivation ||
         memory instanceof CpuMatrix ||
         memory instanceof CpuKvPool ||
-        memory instanceof CpuHostBlocks,
+        memory instanceof CpuHostBlocks ||
+        memory instanceof LocalPeerPool,
       "Cannot release another device's memory on cpu",
     );
+    if (memory instanceof LocalPeerPool) return;
+    if (memory instanceof CpuKvPool) forgetLocalPool(memory);
     this.#memory.release(memory.address);
   }
 

@@ -8,12 +8,14 @@ import {
   CudaHostBlocks,
   CudaKvPool,
   CudaMatrix,
+  CudaPeerPool,
   CudaTensor,
   hostBlocksOf,
   kvBytesPerBlock,
   kvPoolOf,
   type MoveEnds,
   rowBytes,
+  StreamsMark,
 } from "#devices/cuda/memory";
 import { copyBlocks, decodesFrom, loadTensor, packMatrix, SHORT_CONTEXT } from "#devices/cuda/ops";
 import { readActivation } from "#devices/cuda/weights";
@@ -29,6 +31,7 @@ import type {
   LateRead,
   MovesMark,
   PackOptions,
+  PeerPool,
   WeightSource,
 } from "../device.ts";
 import type {
@@ -210,6 +213,28 @@ export class CudaDevice extends CudaOps implements Device {
     return this.#session.moves.mark();
   }
 
+  markOps(): MovesMark {
+    const { driver, stream, moves } = this.#session;
+    return new StreamsMark(driver, [stream, ...moves.streams]);
+  }
+
+  get sharingScope(): string {
+    return this.#session.sharingScope;
+  }
+
+  describePool(cache: KvPool): string {
+    return this.#session.peers.describe(kvPoolOf(cache));
+  }
+
+  openPeerPool(description: string, like: KvPool): PeerPool {
+    return this.#session.peers.open(description, kvPoolOf(like));
+  }
+
+  pullBlocks(cache: KvPool, peer: PeerPool, pairs: Int32Array): MovesMark {
+    assert(peer instanceof CudaPeerPool, "Cannot read another device's pool on cuda");
+    return this.#session.peers.pull(kvPoolOf(cache), peer, pairs);
+  }
+
   async synchronize(): Promise<void> {
     this.#session.moves.settle();
     this.#session.stream.synchronize();
@@ -221,9 +246,14 @@ export class CudaDevice extends CudaOps implements Device {
         memory instanceof CudaActivation ||
         memory instanceof CudaMatrix ||
         memory instanceof CudaKvPool ||
-        memory instanceof CudaHostBlocks,
+        memory instanceof CudaHostBlocks ||
+        memory instanceof CudaPeerPool,
       "Cannot release another device's memory on cuda",
     );
+    if (memory instanceof CudaPeerPool) {
+      this.#session.peers.close(memory);
+      return;
+    }
     if (memory instanceof CudaKvPool) this.#session.moves.forget(memory);
     this.#session.memory.release(memory.address);
   }

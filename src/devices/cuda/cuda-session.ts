@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
 import {
   CAPABILITY_MIN,
@@ -27,6 +29,7 @@ import {
   CudaMemory,
   LateReads,
   LayerMoves,
+  PeerPools,
   Scratch,
   Staging,
 } from "#devices/cuda/memory";
@@ -66,6 +69,7 @@ export class CudaSession {
   readonly files: FileUploads;
   readonly lateReads: LateReads;
   readonly moves: LayerMoves;
+  readonly peers: PeerPools;
   /** CUDA graphs of steps; null where steps are not captured. */
   readonly replays: Replays | null;
   readonly marks: Marks;
@@ -96,6 +100,7 @@ export class CudaSession {
     this.lateReads = new LateReads({ driver, memory: this.memory, stream: this.stream });
     const kernel = loaded.kernels.move_layers;
     this.moves = new LayerMoves({ driver, gpu, stream: this.stream, kernel });
+    this.peers = new PeerPools({ driver, gpu, kernel });
     const replays = settings?.graphs !== false;
     this.replays = replays ? new Replays({ stream: this.stream, warn }) : null;
     this.marks = new Marks(driver, this.stream);
@@ -137,6 +142,11 @@ export class CudaSession {
     }
   }
 
+  /** Pools of all GPUs of one running system may reach each other. */
+  get sharingScope(): string {
+    return `cuda ${bootId()}`;
+  }
+
   /** Frees everything. */
   dispose(): void {
     if (this.#disposed) return;
@@ -144,6 +154,7 @@ export class CudaSession {
     this.replays?.dispose();
     this.context.products?.dispose();
     this.lateReads.dispose();
+    this.peers.dispose();
     this.moves.dispose();
     this.files.close();
     this.staging.dispose();
@@ -152,6 +163,15 @@ export class CudaSession {
     this.#loaded.unload();
     // Abandoned regions would be freed with the context.
     if (!this.memory.abandons) this.#primary.release();
+  }
+}
+
+/** Of one start of one machine. */
+function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return randomUUID(); // Not Linux: there are no interprocess handles either.
   }
 }
 

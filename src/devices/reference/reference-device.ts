@@ -5,12 +5,14 @@ import type {
   DecodeShape,
   Device,
   DeviceMemory,
+  DeviceMemoryHandle,
   HostBlocks,
   KvBlockOptions,
   KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
+  PeerPool,
   WeightSource,
 } from "../device.ts";
 import type {
@@ -20,6 +22,13 @@ import type {
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
+import {
+  describeLocalPool,
+  forgetLocalPool,
+  LocalPeerPool,
+  openLocalPool,
+  THREAD_SCOPE,
+} from "../local-pools.ts";
 import { acceptTrees } from "./accept-trees.ts";
 import { activate } from "./activate.ts";
 import { add } from "./add.ts";
@@ -219,10 +228,34 @@ export class ReferenceDevice implements Device {
     return { isDone: () => true };
   }
 
+  markOps(): MovesMark {
+    return { isDone: () => true };
+  }
+
+  get sharingScope(): string {
+    return THREAD_SCOPE;
+  }
+
+  describePool(cache: KvPool): string {
+    return describeLocalPool(hostKvPool(cache));
+  }
+
+  openPeerPool(description: string, like: KvPool): PeerPool {
+    return openLocalPool(description, like);
+  }
+
+  pullBlocks(cache: KvPool, peer: PeerPool, pairs: Int32Array): MovesMark {
+    assert(peer instanceof LocalPeerPool, "Cannot read another device's pool on reference");
+    moveBlocks(hostKvPool(peer.pool), hostKvPool(cache), pairs);
+    return this.markMoves();
+  }
+
   async synchronize(): Promise<void> {}
 
-  /** Does nothing: unreferenced memory is garbage-collected. */
-  release(): void {}
+  /** Memory that nothing refers to is collected. */
+  release(memory: DeviceMemoryHandle): void {
+    if (memory instanceof HostKvPool) forgetLocalPool(memory);
+  }
 
   memory(): DeviceMemory {
     return { totalBytes: totalmem(), availableBytes: freemem() };

@@ -1,9 +1,11 @@
 /** What one engine asks of another: blocks of a prompt. */
 import { EngineError, isPlainObject } from "#base";
+import type { TransferLevel } from "#kvcache";
 
 /** Bytes of the description before the token ids. */
 const HEAD_BYTES_MAX = 8192;
 const SALT_LENGTH_MAX = 4096;
+const SCOPE_LENGTH_MAX = 256;
 
 /** A question for blocks of a prompt. */
 export interface BlockAsk {
@@ -12,6 +14,8 @@ export interface BlockAsk {
   readonly blockTokens: number;
   readonly bytesPerBlock: number;
   readonly cacheSalt: string | null;
+  /** `Device.sharingScope` of who has room for them on its device; null: in host memory. */
+  readonly sharingScope: string | null;
   /** The first block that is wanted, and how many are. */
   readonly from: number;
   readonly blocks: number;
@@ -28,6 +32,8 @@ export type BlockAnswer = BlocksToCome | { readonly error: string };
 export interface BlocksToCome {
   /** Null: nothing of what was asked for is stored. */
   readonly offer: string | null;
+  /** Where blocks leave: the device only if its scope is the one that was asked for. */
+  readonly level: TransferLevel;
   /** Where it is read, on the machine that was asked. */
   readonly port: number;
   /** Blocks that come, from the first one that was asked for on. */
@@ -56,6 +62,7 @@ const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
   blockTokens: isWhole(1),
   bytesPerBlock: isWhole(1),
   cacheSalt: orNull(isText(SALT_LENGTH_MAX)),
+  sharingScope: orNull(isText(SCOPE_LENGTH_MAX)),
   from: isWhole(0),
   blocks: isWhole(1),
   compute: (value) => typeof value === "boolean",
@@ -65,6 +72,7 @@ const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
 
 const TO_COME: Readonly<Record<keyof BlocksToCome, Check>> = {
   offer: orNull(isText(256)),
+  level: (value) => value === "device" || value === "host",
   port: isWhole(0, 65_535),
   blocks: isWhole(0),
   storedBlocks: isWhole(0),

@@ -1,6 +1,6 @@
 import { EngineError, messageOf } from "#base";
 import { type EngineRequest, firstKeyOf, PEER_CLIENT, type RequestKey } from "#engine/protocol";
-import { type LookUp, scopeKey } from "#kvcache";
+import { type LookUp, scopeKey, type TransferLevel } from "#kvcache";
 import { SamplingParams } from "#sampling";
 import { type BlockAnswer, type BlockAsk, decodeAsk, encodeAnswer } from "./block-ask.ts";
 import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
@@ -134,11 +134,13 @@ export class BlockExports {
     const prompt: LookUp = { scope, tokens, keys: null };
     const stored = cache.match(scope, tokens).blocks.length;
     const full = Math.min(fullBlocks(tokens.length, cache.blockTokens), from + ask.blocks);
-    // What is on disk is brought here by the request that continues it.
-    const near = cache.peers.sends.reach(prompt, full);
+    const level = this.#levelFor(ask, prompt, full);
+    const start = { prompt, from, level };
+    // What is farther away is brought there by the request that continues it.
+    const near = cache.peers.sends.reach(start, full);
     const wanted = ask.compute ? full : near;
     const blocks = wanted - from;
-    if (blocks <= 0) return { offer: null, port: 0, blocks: 0, storedBlocks: stored };
+    if (blocks <= 0) return { offer: null, level, port: 0, blocks: 0, storedBlocks: stored };
     const computes = near < wanted;
     const key = computes ? this.#nextKey++ : null;
     if (key !== null) engine.add(prefillRequest(key, ask));
@@ -154,12 +156,22 @@ export class BlockExports {
     };
     this.#exports.set(transfer, one);
     if (key !== null) this.#byKey.set(key, one);
-    cache.peers.sends.start(transfer, prompt, from);
+    cache.peers.sends.start(transfer, start);
     traffic.startOutgoing(transfer, offer);
     this.#watch(one, 0);
     void offer.ended.then(() => this.#end(one));
     this.#parts.onWake();
-    return { offer: offer.id, port: port.dataPort, blocks, storedBlocks: stored };
+    return { offer: offer.id, level, port: port.dataPort, blocks, storedBlocks: stored };
+  }
+
+  /** The device, for an engine that reaches it, unless more is stored in host memory. */
+  #levelFor(ask: BlockAsk, prompt: LookUp, full: number): TransferLevel {
+    const { sharingScope, cache } = this.#parts;
+    if (sharingScope === null || ask.sharingScope !== sharingScope) return "host";
+    if (ask.compute) return "device";
+    const reached = (level: TransferLevel) =>
+      cache.peers.sends.reach({ prompt, from: ask.from, level }, full);
+    return reached("device") >= reached("host") ? "device" : "host";
   }
 
   /** All was sent, or it is not wanted any more. */

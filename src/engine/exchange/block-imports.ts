@@ -1,7 +1,7 @@
 import { messageOf } from "#base";
 import { type EngineRequest, type RequestKey, toWire, type WireError } from "#engine/protocol";
-import { type EndedReceive, scopeKey } from "#kvcache";
-import { decodeAnswer, encodeAsk } from "./block-ask.ts";
+import { type EndedReceive, scopeKey, type TransferLevel } from "#kvcache";
+import { type BlocksToCome, decodeAnswer, encodeAsk } from "./block-ask.ts";
 import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
@@ -11,15 +11,22 @@ const ANSWER_MS = 5000;
 const LOOK_MS = 3000;
 const NOTHING = new Uint8Array(0);
 
+/** An engine whose device could not be reached is asked for host memory alone for so long. */
+const FAR_MS = 60_000;
+
 /** A request whose blocks come from another engine. */
 interface Import {
-  readonly transfer: number;
   readonly request: EngineRequest;
   /** Blocks that were stored here before. */
   readonly from: number;
   readonly stop: AbortController;
-  /** Blocks that the other engine had stored when it was asked. */
-  storedThere: number;
+  /** The present try, and where its blocks arrive. */
+  transfer: number;
+  level: TransferLevel;
+  /** Blocks that the other engine had stored when it was first asked; null: not known. */
+  storedThere: number | null;
+  /** Why blocks did not come by the device: host memory is the next way. */
+  hasFailed: boolean;
   /** Ends the wait for the next look at the other engine. */
   stopLooking: () => void;
   /** The engine has the request; its blocks are held until the first step computed it. */
@@ -32,12 +39,17 @@ export interface RefusedImport {
   readonly error: WireError;
 }
 
-/** Requests that wait for blocks of other engines; then they run like all others. */
+/**
+ * Requests that wait for blocks of other engines; then they run like all others. Blocks of an
+ * engine whose device this one reaches come from there to this device, others to host memory.
+ */
 export class BlockImports {
   readonly #parts: ExchangeParts;
   readonly #byKey = new Map<RequestKey, Import>();
   readonly #byTransfer = new Map<number, Import>();
   readonly #nextTransfer: () => number;
+  /** Engines whose device is not reached, and until when that is believed. */
+  readonly #far = new Map<string, number>();
   #refused: RefusedImport[] = [];
 
   constructor(parts: ExchangeParts, nextTransfer: () => number) {
@@ -50,7 +62,7 @@ export class BlockImports {
    * does not come is computed. Throws as `Engine.add` does where nothing is fetched.
    */
   start(request: EngineRequest): void {
-    const { engine, cache, traffic } = this.#parts;
+    const { engine, cache } = this.#parts;
     const { promptTokenIds: tokens, cacheSalt, kvSource } = request;
     const wanted = fullBlocks(tokens.length, cache.blockTokens);
     const scope = scopeKey({ loraId: null, cacheSalt });
@@ -60,31 +72,12 @@ export class BlockImports {
       engine.add(request);
       return;
     }
-    const transfer = this.#nextTransfer();
-    const prompt = { scope, tokens, keys: null };
-    const blocks = cache.peers.receives.start(transfer, prompt, { from, to: wanted });
-    if (blocks === 0) {
-      engine.add(request);
-      return;
-    }
-    const stop = new AbortController();
-    const started = {
-      transfer,
-      request,
-      from,
-      stop,
-      storedThere: from,
-      added: false,
-      stopLooking: () => {},
+    const started: Import = {
+      ...{ request, from, stop: new AbortController(), transfer: 0, level: "host" },
+      ...{ storedThere: null, hasFailed: false, added: false, stopLooking: () => {} },
     };
-    this.#byKey.set(request.key, started);
-    this.#byTransfer.set(transfer, started);
-    traffic.startIncoming(transfer, blocks * cache.groupCount);
-    void this.#ask(started, blocks).catch((error: unknown) => {
-      this.#warn(started, messageOf(error));
-      traffic.stopIncoming(transfer);
-    });
-    this.#parts.onWake();
+    if (this.#begin(started, this.#levelsFor(request))) this.#byKey.set(request.key, started);
+    else engine.add(request);
   }
 
   /** Ends a request that still waits; false: it does not. */
@@ -107,18 +100,12 @@ export class BlockImports {
   received({ transfer, blocks }: EndedReceive): void {
     const started = this.#byTransfer.get(transfer);
     if (started === undefined) return;
-    this.#parts.traffic.endIncoming(transfer);
-    const { request, from, storedThere } = started;
-    const { blockTokens } = this.#parts.cache;
-    started.added = true;
-    started.stopLooking();
-    const made = Math.max(0, blocks - Math.max(from, storedThere)) * blockTokens;
-    try {
-      this.#parts.engine.add({ ...request, computedElsewhere: made });
-    } catch (error) {
-      this.#end(started);
-      this.#refused.push({ key: request.key, error: toWire(error) });
-    }
+    if (started.hasFailed && blocks <= started.from && started.level === "device") {
+      this.#isFar(started.request);
+      this.#endTry(started);
+      if (this.#begin(started, ["host"])) return;
+    } else this.#parts.traffic.endIncoming(transfer);
+    this.#add(started, blocks);
   }
 
   /** The request got its first tokens, or ended: its blocks are in its own table, or not needed. */
@@ -138,31 +125,117 @@ export class BlockImports {
     for (const started of [...this.#byKey.values()]) this.#end(started);
   }
 
-  async #ask({ transfer, request, from, stop }: Import, blocks: number): Promise<void> {
-    const { port, traffic, identity, cache } = this.#parts;
-    const { kvSource, promptTokenIds: tokens, cacheSalt, priority } = request;
+  /** `blocks`: leading blocks of the prompt that are stored now. */
+  #add(started: Import, blocks: number): void {
+    const { request, from, storedThere } = started;
+    const { blockTokens } = this.#parts.cache;
+    started.added = true;
+    started.stopLooking();
+    const made = Math.max(0, blocks - Math.max(from, storedThere ?? 0)) * blockTokens;
+    try {
+      this.#parts.engine.add({ ...request, computedElsewhere: made });
+    } catch (error) {
+      this.#end(started);
+      this.#refused.push({ key: request.key, error: toWire(error) });
+    }
+  }
+
+  /** Where blocks may arrive, the better way first. */
+  #levelsFor({ kvSource }: EngineRequest): readonly TransferLevel[] {
+    const { sharingScope, clock } = this.#parts;
+    if (sharingScope === null || kvSource === undefined) return ["host"];
+    const until = this.#far.get(nameOf(kvSource.peer)) ?? 0;
+    return until > clock.nowMs() ? ["host"] : ["device", "host"];
+  }
+
+  #isFar({ kvSource }: EngineRequest): void {
+    if (kvSource === undefined) return;
+    const { clock } = this.#parts;
+    for (const [name, until] of this.#far) if (until <= clock.nowMs()) this.#far.delete(name);
+    this.#far.set(nameOf(kvSource.peer), clock.nowMs() + FAR_MS);
+  }
+
+  /** Takes room at the first of the levels that has some, and asks; false: none has. */
+  #begin(started: Import, levels: readonly TransferLevel[]): boolean {
+    for (const level of levels) {
+      const blocks = this.#takeRoom(started, level);
+      if (blocks === 0) continue;
+      const { transfer } = started;
+      void this.#ask(started, blocks).catch((error: unknown) => {
+        this.#warn(started, messageOf(error));
+        this.#parts.traffic.stopIncoming(transfer);
+      });
+      this.#parts.onWake();
+      return true;
+    }
+    return false;
+  }
+
+  /** Begins a try with as many blocks as there is room for; 0: there is none. */
+  #takeRoom(started: Import, level: TransferLevel): number {
+    const { cache, traffic } = this.#parts;
+    const { request, from } = started;
+    const { promptTokenIds: tokens, cacheSalt } = request;
+    const prompt = { scope: scopeKey({ loraId: null, cacheSalt }), tokens, keys: null };
+    const to = fullBlocks(tokens.length, cache.blockTokens);
+    const transfer = this.#nextTransfer();
+    const blocks = cache.peers.receives.start(transfer, prompt, { from, to, level });
+    if (blocks === 0) return 0;
+    started.transfer = transfer;
+    started.level = level;
+    this.#byTransfer.set(transfer, started);
+    traffic.startIncoming(transfer, blocks * cache.groupCount);
+    return blocks;
+  }
+
+  async #ask(started: Import, blocks: number): Promise<void> {
+    const { port, identity, cache, sharingScope: ownScope } = this.#parts;
+    const { transfer, from, stop, level } = started;
+    const { kvSource, promptTokenIds: tokens, cacheSalt, priority } = started.request;
     if (kvSource === undefined) return;
     const { peer, compute, deadlineMs } = kvSource;
+    const sharingScope = level === "device" ? ownScope : null;
     const message = encodeAsk({
-      ...{ ...identity, cacheSalt, from, blocks, compute, priority, deadlineMs },
+      ...{ ...identity, cacheSalt, sharingScope, from, blocks, compute, priority, deadlineMs },
       tokens: tokens.slice(0, (from + blocks) * cache.blockTokens + 1),
     });
     const { signal } = stop;
     const asked = { peer, message, signal, deadlineMs: Math.min(ANSWER_MS, deadlineMs) };
     const answer = decodeAnswer(await port.ask(asked));
     if ("error" in answer) throw new Error(answer.error);
-    const started = this.#byTransfer.get(transfer);
-    if (started === undefined) return;
-    started.storedThere = answer.storedBlocks;
-    const { offer } = answer;
-    if (offer === null) traffic.stopIncoming(transfer);
-    else {
-      const pieces = Math.min(blocks, answer.blocks) * cache.groupCount;
-      const from = { host: peer.host, port: answer.port };
-      const onFailure = (error: unknown) => this.#warn(started, messageOf(error));
-      traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure });
-      this.#lookAgain(started);
+    if (this.#byTransfer.get(transfer) !== started) return;
+    started.storedThere ??= answer.storedBlocks;
+    if (answer.level === level || answer.offer === null) this.#read(started, answer, blocks);
+    else if (answer.level === "host") this.#goOnInHostMemory(started, answer);
+    else throw new Error("it offers blocks of its device, which were not asked for");
+  }
+
+  /** The other engine has blocks in host memory: they cannot come to the device directly. */
+  #goOnInHostMemory(started: Import, answer: BlocksToCome): void {
+    this.#endTry(started);
+    const blocks = this.#takeRoom(started, "host");
+    if (blocks === 0) this.#add(started, started.from);
+    else this.#read(started, answer, blocks);
+    this.#parts.onWake();
+  }
+
+  #read(started: Import, answer: BlocksToCome, blocks: number): void {
+    const { traffic, cache } = this.#parts;
+    const { transfer, request } = started;
+    const { offer, port } = answer;
+    if (offer === null || request.kvSource === undefined) {
+      traffic.stopIncoming(transfer);
+      return;
     }
+    const { peer, deadlineMs } = request.kvSource;
+    const pieces = Math.min(blocks, answer.blocks) * cache.groupCount;
+    const onFailure = (error: unknown) => {
+      started.hasFailed = true;
+      this.#warn(started, messageOf(error));
+    };
+    const from = { host: peer.host, port };
+    traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure });
+    this.#lookAgain(started);
   }
 
   /** A peer that computes for long sends nothing: one that was stopped is not waited for. */
@@ -170,12 +243,14 @@ export class BlockImports {
     const { port, traffic, timer } = this.#parts;
     const { request, stop, transfer } = started;
     const { signal } = stop;
-    const isOver = () => started.added || signal.aborted;
+    const isOver = () => started.added || signal.aborted || started.transfer !== transfer;
     started.stopLooking = timer.after(LOOK_MS, () => {
       if (request.kvSource === undefined || isOver()) return;
       const { peer } = request.kvSource;
       port.ask({ peer, message: NOTHING, signal, deadlineMs: ANSWER_MS }).then(
-        () => this.#lookAgain(started),
+        () => {
+          if (!isOver()) this.#lookAgain(started);
+        },
         (error: unknown) => {
           if (isOver()) return;
           this.#warn(started, messageOf(error));
@@ -186,14 +261,19 @@ export class BlockImports {
   }
 
   #end(started: Import): void {
-    const { transfer, request, stop } = started;
-    this.#byKey.delete(request.key);
+    this.#byKey.delete(started.request.key);
+    started.stop.abort();
+    this.#endTry(started);
+    this.#parts.onWake();
+  }
+
+  /** Releases what the present try holds. */
+  #endTry(started: Import): void {
+    const { transfer } = started;
     this.#byTransfer.delete(transfer);
     started.stopLooking();
-    stop.abort();
     this.#parts.traffic.endIncoming(transfer);
     this.#parts.cache.peers.receives.end(transfer);
-    this.#parts.onWake();
   }
 
   #warn({ request, stop }: Import, why: string): void {
@@ -203,4 +283,8 @@ export class BlockImports {
       `Cannot fetch keys and values from ${host}:${port}: ${why}; they are computed here`,
     );
   }
+}
+
+function nameOf({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host}:${port}`;
 }

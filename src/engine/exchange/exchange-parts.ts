@@ -15,6 +15,8 @@ export interface ExchangeParts {
   readonly timer: Timer;
   /** Who blocks can be exchanged with: engines of the same values. */
   readonly identity: BlockIdentity;
+  /** Engines whose device has the same may copy from this one's; null: none can. */
+  readonly sharingScope: string | null;
   readonly contextTokensMax: number;
   readonly vocabularySize: number;
   /** Something changed that the engine's next turn must see. */

@@ -1,22 +1,32 @@
 import type { Timer } from "#base";
 import type { EngineOptions } from "#engine/protocol";
-import { askPeer, openQuestionServer, openTransferClient, openTransferServer } from "#transfer";
+import {
+  askPeer,
+  openQuestionServer,
+  openTransferClient,
+  openTransferServer,
+  type PlacedMemory,
+  placedMemory,
+} from "#transfer";
 import type { PeerPort } from "./peer-port.ts";
 
-type KvTransfer = NonNullable<EngineOptions["kvTransfer"]>;
+type Listening = Pick<NonNullable<EngineOptions["kvTransfer"]>, "host" | "port" | "secrets">;
 
 /**
  * Opens this engine's connection to others. Rejects with INVALID_ARGUMENT for an address that other
  * machines reach without a secret, and where the address cannot be used.
  */
 export async function openPeerPort(
-  { host, port, secrets }: KvTransfer,
+  { host, port, secrets }: Listening,
   timer: Timer,
 ): Promise<PeerPort> {
   const secret = secrets[0] ?? "";
   const own = secret === "" ? {} : { secret };
   const data = await openTransferServer({ host, ...own });
-  const client = openTransferClient(own);
+  let forgotten: (description: string) => void = () => {};
+  const onForgotten = (description: string) => forgotten(description);
+  const client = openTransferClient({ ...own, onForgotten });
+  const placed: PlacedMemory[] = [];
   let answer: (message: Uint8Array) => Promise<Uint8Array> = async () => {
     throw new Error("Cannot answer yet: the model is being loaded");
   };
@@ -29,11 +39,15 @@ export async function openPeerPort(
       address: questions.address,
       dataPort: data.address.port,
       offer: (shape) => data.offer(shape),
-      read: ({ pieces, ...read }) =>
-        client.read({
-          ...read,
-          pieces: pieces.map(({ piece, into }) => ({ index: piece, into })),
-        }),
+      place: (description, bytes) => {
+        const memory = placedMemory(description, bytes);
+        placed.push(memory);
+        return memory;
+      },
+      onForgotten: (how) => {
+        forgotten = how;
+      },
+      read: (read) => client.read(read),
       ask: ({ peer, message, signal, deadlineMs }) =>
         askPeer(peer, message, { secret, signal, deadlineMs, timer }),
       onAsk: (how) => {
@@ -43,6 +57,7 @@ export async function openPeerPort(
         await questions.close();
         await client.close();
         await data.close();
+        for (const memory of placed) memory.release();
       },
     };
   } catch (error) {

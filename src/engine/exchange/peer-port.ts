@@ -1,4 +1,5 @@
 /** How engines reach each other: what this room needs of `#transfer`. */
+import type { CopyPlaced, PieceRanges, PlacedMemory, WantedPiece } from "#transfer";
 
 /** Where another engine's blocks can be read. */
 export interface PeerAddress {
@@ -11,24 +12,20 @@ export interface PortOffer {
   /** Knowing it is the right to read. */
   readonly id: string;
   /** The piece's bytes, which stay unchanged until `sent` is called or the offer has ended. */
-  ready(piece: number, ranges: readonly Uint8Array[], sent: () => void): void;
+  ready(piece: number, ranges: PieceRanges, sent: () => void): void;
   /** Ends the offer: the reader is told why. */
   fail(reason: string): void;
   /** Settles when all pieces were sent, or are not read any more. */
   readonly ended: Promise<unknown>;
 }
 
-/** One piece to read. */
-export interface PieceTarget {
-  readonly piece: number;
-  readonly into: readonly Uint8Array[];
-}
-
 /** Reads the pieces of an offer. */
 export interface PortRead {
   readonly peer: PeerAddress;
   readonly offer: string;
-  readonly pieces: readonly PieceTarget[];
+  readonly pieces: readonly WantedPiece[];
+  /** Copies those that lie on the other engine's device. */
+  readonly copyPlaced: CopyPlaced;
   /** Called with each piece when all of it has come. */
   readonly onPiece: (piece: number) => void;
   readonly signal: AbortSignal;
@@ -54,6 +51,10 @@ export interface PeerPort {
     readonly pieceBytesMax: number;
     readonly deadlineMs: number;
   }): PortOffer;
+  /** Makes memory known that other engines of this machine reach by a description. */
+  place(description: string, bytes: number): PlacedMemory;
+  /** Calls back with descriptions of others' memory that are not used any more. */
+  onForgotten(forgotten: (description: string) => void): void;
   /** Rejects when it cannot be read; nothing writes to the targets once it has settled. */
   read(read: PortRead): Promise<void>;
   /** Rejects when there is no answer in time. */

@@ -1,6 +1,8 @@
-import type { PeerLink } from "#engine/tiers";
+import { assert } from "#base";
+import type { DevicePlace, PeerLink, Pull } from "#engine/tiers";
 import type { PeerJob } from "#kvcache";
-import type { PeerAddress, PeerPort, PieceTarget, PortOffer } from "./peer-port.ts";
+import type { CopyPlaced, PieceRanges, PlacedMemory, WantedPiece } from "#transfer";
+import type { PeerAddress, PeerPort, PortOffer } from "./peer-port.ts";
 
 /** Where the pieces of one transfer come from. */
 export interface TrafficSource {
@@ -14,7 +16,10 @@ export interface TrafficSource {
 }
 
 /** A piece with a place to come to. */
-interface Waiting extends PieceTarget {
+interface Waiting {
+  readonly wanted: WantedPiece;
+  /** Null: it is not copied from another device. */
+  readonly pull: Pull | null;
   readonly settle: (ok: boolean) => void;
 }
 
@@ -32,6 +37,7 @@ export class PeerTraffic implements PeerLink {
   readonly #port: PeerPort;
   readonly #outgoing = new Map<number, PortOffer>();
   readonly #incoming = new Map<number, Incoming>();
+  #placed: PlacedMemory | null = null;
 
   constructor(port: PeerPort) {
     this.#port = port;
@@ -74,20 +80,47 @@ export class PeerTraffic implements PeerLink {
     this.#incoming.delete(transfer);
   }
 
-  async send({ transfer, piece }: PeerJob, parts: readonly Uint8Array[]): Promise<boolean> {
+  place(description: string, bytes: number): void {
+    this.#placed = this.#port.place(description, bytes);
+  }
+
+  onForgotten(forgotten: (description: string) => void): void {
+    this.#port.onForgotten(forgotten);
+  }
+
+  send(job: PeerJob, parts: readonly Uint8Array[]): Promise<boolean> {
+    return this.#send(job, parts);
+  }
+
+  sendPlaced(job: PeerJob, places: readonly DevicePlace[]): Promise<boolean> {
+    const memory = this.#placed;
+    assert(memory !== null, "Cannot send from a device that was not described");
+    const ranges = places.map((place) => ({ memory, ...place }));
+    return this.#send(job, ranges);
+  }
+
+  receive(job: PeerJob, parts: readonly Uint8Array[]): Promise<boolean> {
+    return this.#receive(job, { wanted: { index: job.piece, into: parts }, pull: null });
+  }
+
+  receivePlaced(job: PeerJob, bytes: number, pull: Pull): Promise<boolean> {
+    return this.#receive(job, { wanted: { index: job.piece, bytes }, pull });
+  }
+
+  async #send({ transfer, piece }: PeerJob, ranges: PieceRanges): Promise<boolean> {
     const offer = this.#outgoing.get(transfer);
     if (offer === undefined) return false;
     return await new Promise((resolve) => {
       void offer.ended.then(() => resolve(false));
-      offer.ready(piece, parts, () => resolve(true));
+      offer.ready(piece, ranges, () => resolve(true));
     });
   }
 
-  async receive({ transfer, piece }: PeerJob, parts: readonly Uint8Array[]): Promise<boolean> {
+  async #receive({ transfer, piece }: PeerJob, target: Omit<Waiting, "settle">): Promise<boolean> {
     const incoming = this.#incoming.get(transfer);
     if (incoming === undefined || (incoming.over && incoming.source === null)) return false;
     return await new Promise((resolve) => {
-      incoming.waiting.set(piece, { piece, into: parts, settle: resolve });
+      incoming.waiting.set(piece, { ...target, settle: resolve });
       this.#readWhereReady(incoming);
     });
   }
@@ -100,9 +133,9 @@ export class PeerTraffic implements PeerLink {
 
   async #read({ waiting, stop }: Incoming, source: TrafficSource): Promise<void> {
     const { peer, offer, deadlineMs, onFailure } = source;
-    const pieces: PieceTarget[] = [];
-    for (const { piece, into, settle } of [...waiting.values()]) {
-      if (piece < source.pieces) pieces.push({ piece, into });
+    const pieces: WantedPiece[] = [];
+    for (const [piece, { wanted, settle }] of [...waiting]) {
+      if (piece < source.pieces) pieces.push(wanted);
       else {
         waiting.delete(piece);
         settle(false);
@@ -113,10 +146,15 @@ export class PeerTraffic implements PeerLink {
       waiting.get(piece)?.settle(true);
       waiting.delete(piece);
     };
+    const copyPlaced: CopyPlaced = (piece, from, done) => {
+      const pull = waiting.get(piece)?.pull ?? null;
+      if (pull === null) done(false);
+      else pull(from).then(done, () => done(false));
+    };
     const { signal } = stop;
     // What does not come is computed.
     await this.#port
-      .read({ peer, offer, pieces, onPiece, signal, deadlineMs })
+      .read({ peer, offer, pieces, copyPlaced, onPiece, signal, deadlineMs })
       .catch((error: unknown) => onFailure(error));
   }
 }

@@ -4,6 +4,13 @@ import { z } from "zod";
 export const KvTransferOptions = z.strictObject({
   host: z.string().min(1).default("127.0.0.1").describe("Address that other engines reach."),
   port: z.int().min(0).max(65_535).default(0).describe("Its port; 0: a free one."),
+  path: z
+    .enum(["auto", "host"])
+    .default("auto")
+    .describe(
+      "How blocks come here: auto, from the device of an engine on this machine to this one's " +
+        "where it reaches it; host, always through host memory.",
+    ),
   secrets: z
     .array(z.string().min(1))
     .default([])

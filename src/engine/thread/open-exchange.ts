@@ -20,10 +20,10 @@ export function startExchange(
   { clock, timer, onWake, warn }: LoadContext,
   { engine, memory, fingerprint, contextTokensMax, vocabularySize }: ExchangingEngine,
 ): KvExchange {
-  const { cache, blocks, bytesPerBlock } = memory;
+  const { cache, blocks, bytesPerBlock, sharingScope } = memory;
   const { blockTokens } = blocks;
   const identity: BlockIdentity = { fingerprint, blockTokens, bytesPerBlock };
-  const limits = { contextTokensMax, vocabularySize };
+  const limits = { contextTokensMax, vocabularySize, sharingScope };
   const exchange = new KvExchange({
     ...{ engine, cache, port, traffic, clock, timer, identity, ...limits, onWake, warn },
   });

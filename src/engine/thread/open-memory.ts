@@ -43,6 +43,7 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
     warn: context.warn,
     onFinished: context.onWake,
     peers: loading.way?.traffic ?? null,
+    sharesDevice: options.kvTransfer?.path !== "host",
     peerBlocks:
       2 * plan.layout.groups.length * Math.ceil(plan.contextTokensMax() / plan.block.blockTokens),
   });

@@ -1,7 +1,7 @@
 /**
  * The engine's cache: bookkeeping, and the bytes behind it in all levels. Only this file uses both.
  */
-import type { Clock, Timer } from "#base";
+import { type Clock, messageOf, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import {
@@ -13,6 +13,7 @@ import {
   type LoadCostOptions,
   type NodeId,
 } from "#kvcache";
+import { DevicePulls } from "./device-pulls.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
@@ -46,6 +47,8 @@ export interface CacheMemoryOptions {
   readonly peers?: PeerLink | null;
   /** Host blocks that their transfers need at least. Default: few. */
   readonly peerBlocks?: number;
+  /** Whether other engines of this machine may reach the device's blocks. Default: true. */
+  readonly sharesDevice?: boolean;
 }
 
 /** Host memory that blocks pass through on their way to disk where no host level is requested. */
@@ -73,9 +76,12 @@ export class CacheMemory {
   readonly bytesPerBlock: number;
   /** Measured costs of fetching and computing. */
   readonly cost: LoadCost;
+  /** Engines whose device has the same may reach this one's; null: none can. */
+  readonly sharingScope: string | null;
   readonly #device: Device;
   readonly #hosts: readonly HostBlocks[];
   readonly #mover: LevelMover;
+  readonly #pulls: DevicePulls | null;
   #onReceived: (ended: EndedReceive) => void = () => {};
 
   private constructor(parts: {
@@ -86,6 +92,8 @@ export class CacheMemory {
     readonly device: Device;
     readonly hosts: readonly HostBlocks[];
     readonly mover: LevelMover;
+    readonly pulls: DevicePulls | null;
+    readonly sharingScope: string | null;
   }) {
     this.cache = parts.cache;
     this.blocks = parts.blocks;
@@ -95,6 +103,8 @@ export class CacheMemory {
     this.#device = parts.device;
     this.#hosts = parts.hosts;
     this.#mover = parts.mover;
+    this.#pulls = parts.pulls;
+    this.sharingScope = parts.sharingScope;
   }
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
@@ -153,13 +163,19 @@ export class CacheMemory {
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;
-    const ends = { store, clock, timer, onFinished, peers: options.peers ?? null };
+    const { peers = null } = options;
+    const caches = drafterBlocks === null ? [blocks] : [blocks, drafterBlocks];
+    const pulls =
+      peers === null ? null : new DevicePulls({ device, caches, timer, warn: options.warn });
+    const ends = { store, clock, timer, onFinished, peers, pulls };
     const mover = new LevelMover({ device, cache: blocks, host, beside, ...ends });
     const measured = await mover.measure();
     if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
     if (opened !== null) restore(cache, opened);
     const hosts = [host, beside?.host].filter((found) => found != null);
-    return new CacheMemory({ cache, blocks, drafterBlocks, cost, device, hosts, mover });
+    const sharingScope = place(options, pulls);
+    const parts = { cache, blocks, drafterBlocks, cost, device, hosts, mover, pulls, sharingScope };
+    return new CacheMemory(parts);
   }
 
   /** Calls back with each transfer from another engine whose last block has come, or failed. */
@@ -220,9 +236,25 @@ export class CacheMemory {
     } finally {
       await this.#mover.drain(until);
     }
+    this.#pulls?.close();
     this.#device.release(this.blocks);
     if (this.drafterBlocks !== null) this.#device.release(this.drafterBlocks);
     for (const host of this.#hosts) this.#device.release(host);
+  }
+}
+
+/** Tells the link how other engines reach this one's device; null: they do not. */
+function place(options: CacheMemoryOptions, pulls: DevicePulls | null) {
+  const { device, peers, warn, sharesDevice = true } = options;
+  if (peers == null || pulls === null || !sharesDevice) return null;
+  peers.onForgotten((description) => pulls.forget(description));
+  try {
+    const { description, bytes } = pulls.describe();
+    peers.place(description, bytes);
+    return device.sharingScope;
+  } catch (error) {
+    warn(`Other engines get keys and values through host memory alone: ${messageOf(error)}`);
+    return null;
   }
 }
 

@@ -6,6 +6,7 @@
  *   disk-store.ts       files of blocks: disk-folder.ts, disk-files.ts, block-file.ts,
  *                       disk-scan.ts, folder-lock.ts, survivors.ts (of an earlier process)
  *   peer-link.ts        what carries blocks to other engines and from them
+ *   device-pulls.ts     copies from other engines' devices of this machine
  *   model-fingerprint.ts   identifies the model of stored blocks
  *   level-sizes.ts, size-errors.ts   errors for impossible sizes
  *   traffic.ts, paced-warnings.ts    statistics of transfers, warnings at a bounded rate
@@ -15,6 +16,6 @@
 export { CacheMemory } from "./cache-memory.ts";
 export type { MoveStats } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
-export type { PeerLink } from "./peer-link.ts";
+export type { DevicePlace, PeerLink, Pull } from "./peer-link.ts";
 export { tooLarge, tooSmall } from "./size-errors.ts";
 export type { TrafficStats } from "./traffic.ts";

@@ -2,6 +2,7 @@
 import { assert, type Clock, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob, FinishedPeerJob, PeerJob } from "#kvcache";
+import type { DevicePulls } from "./device-pulls.ts";
 import type { DiskStore, DiskStoreStats } from "./disk-store.ts";
 import type { PeerLink } from "./peer-link.ts";
 
@@ -27,6 +28,8 @@ export interface LevelMoverOptions extends BlockPart {
   readonly store: DiskStore | null;
   /** Carries blocks to other engines and from them. Default: null, they stay here. */
   readonly peers?: PeerLink | null;
+  /** Copies blocks from other engines' devices. Default: null, nothing is. */
+  readonly pulls?: DevicePulls | null;
   readonly clock: Clock;
   readonly timer: Timer;
   /** Called whenever `takeFinished` has something new. */
@@ -166,8 +169,11 @@ export class LevelMover {
     await this.#options.store?.close();
   }
 
-  #submit(jobs: readonly DiskJob[], peerJobs: readonly PeerJob[]): void {
+  #submit(jobs: readonly DiskJob[], allPeerJobs: readonly PeerJob[]): void {
     assert(!this.#draining, "Cannot start a job: the levels are being closed");
+    const peerJobs = allPeerJobs.filter(({ block }) => !this.#isOnDevice(block));
+    this.#submitNear(allPeerJobs.filter(({ block }) => this.#isOnDevice(block)));
+    if (jobs.length + peerJobs.length === 0) return;
     // A device may lag: a block to write to disk may not be in host memory yet, and a block that a
     // read overwrites may not be on the device yet.
     const needsHost = peerJobs.length > 0 || jobs.some(({ kind }) => kind !== "delete");
@@ -177,15 +183,30 @@ export class LevelMover {
     this.#handedOver = this.#handedOver.then(async () => {
       const isReady = mark === null || (mark !== "failed" && (await this.#areDone(mark)));
       for (const job of jobs) this.#start(job, this.#outcomeOf(job, isReady));
-      for (const job of peerJobs) this.#startPeer(job, isReady);
+      for (const job of peerJobs) this.#endPeer(job, isReady ? this.#carryPeer(job) : null);
     });
   }
 
+  /** Jobs of the device's blocks, which steps and moves that were enqueued may still use. */
+  #submitNear(jobs: readonly PeerJob[]): void {
+    if (jobs.length === 0) return;
+    const mark = this.#mark("markOps");
+    const ready = mark === "failed" ? Promise.resolve(false) : this.#areDone(mark);
+    for (const job of jobs) {
+      const carried = ready.then((isReady) => isReady && this.#carryNear(job));
+      this.#endPeer(job, carried);
+    }
+  }
+
+  #isOnDevice(block: number): boolean {
+    return block < this.#options.cache.blocks;
+  }
+
   /** Marks the end of all moves so far. `failed`: the device failed, which its steps report. */
-  #mark(): MovesMark | "failed" {
+  #mark(what: "markMoves" | "markOps" = "markMoves"): MovesMark | "failed" {
     if (this.#failure !== null) return "failed";
     try {
-      return this.#options.device.markMoves();
+      return this.#options.device[what]();
     } catch {
       return "failed";
     }
@@ -295,11 +316,21 @@ export class LevelMover {
     this.#underWay.add(running);
   }
 
-  /** An error of the link is a failed transfer: it says why where it happened. */
-  #startPeer(job: PeerJob, isReady: boolean): void {
+  #carryPeer(job: PeerJob): Promise<boolean> {
     const { peers = null } = this.#options;
     assert(peers !== null, "Cannot move blocks to other engines: there is no way to them");
-    const carried = isReady ? peers[job.kind](job, this.#bytesOf(job.host)) : null;
+    return peers[job.kind](job, this.#bytesOf(job.block));
+  }
+
+  #carryNear(job: PeerJob): Promise<boolean> {
+    const { peers = null, pulls = null } = this.#options;
+    assert(peers !== null && pulls !== null, "Cannot reach other engines' devices");
+    if (job.kind === "send") return peers.sendPlaced(job, pulls.placesOf(job.block));
+    return peers.receivePlaced(job, this.#bytesPerBlock, (from) => pulls.pull(job.block, from));
+  }
+
+  /** An error of the link is a failed transfer: it says why where it happened. */
+  #endPeer(job: PeerJob, carried: Promise<boolean> | null): void {
     const running = (carried ?? Promise.resolve(false))
       .catch(() => false)
       .then((ok) => {

@@ -1,4 +1,14 @@
 import type { PeerJob } from "#kvcache";
+import type { ForeignRange } from "#transfer";
+
+/** A part of what this engine's device holds of blocks, as other engines are told of it. */
+export interface DevicePlace {
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** Copies from another engine's device; false: it cannot. */
+export type Pull = (from: readonly ForeignRange[]) => Promise<boolean>;
 
 /** Carries the bytes of blocks to other engines and from them. */
 export interface PeerLink {
@@ -12,4 +22,12 @@ export interface PeerLink {
    * contents.
    */
   receive(job: PeerJob, parts: readonly Uint8Array[]): Promise<boolean>;
+  /** Tells what reaches the device's blocks: once, before the first of them is sent. */
+  place(description: string, bytes: number): void;
+  /** As `send`, of a block on the device. */
+  sendPlaced(job: PeerJob, places: readonly DevicePlace[]): Promise<boolean>;
+  /** As `receive`, of a block of so many bytes on the device: `pull` copies it. */
+  receivePlaced(job: PeerJob, bytes: number, pull: Pull): Promise<boolean>;
+  /** Tells which descriptions of other engines' devices are not used any more. */
+  onForgotten(forgotten: (description: string) => void): void;
 }

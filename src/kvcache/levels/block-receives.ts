@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import { type BlockId, groupScope, type LookUp, type NodeId } from "#kvcache/contents";
 import type { CacheBooks } from "./cache-books.ts";
-import type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
+import type { FinishedPeerJob, PeerJob, TransferLevel } from "./peer-job.ts";
 import { StoredChain } from "./stored-chain.ts";
 
 /**
@@ -10,14 +10,28 @@ import { StoredChain } from "./stored-chain.ts";
  */
 const ROOM_SHARE = 0.75;
 
+/** The same of the device: sequences that run have the rest. */
+const DEVICE_SHARE = 0.5;
+
+/** Of the device's blocks that are free or cached, as many stay for sequences that run. */
+const DEVICE_LEFT_SHARE = 1 / 16;
+
+/** A prompt's blocks [from, to), and where they arrive. */
+interface ReceiveStart {
+  readonly from: number;
+  readonly to: number;
+  readonly level: TransferLevel;
+}
+
 /** Blocks of one prompt that are received. */
 interface Receive {
-  /** Host blocks that it took. */
+  /** Blocks that it took, and of which level. */
   readonly room: number;
+  readonly level: TransferLevel;
   readonly chains: readonly StoredChain[];
   /** The first block that is received. */
   readonly from: number;
-  /** Host blocks to be filled, by piece. */
+  /** Blocks to be filled, by piece. */
   readonly expected: Map<number, BlockId>;
   /** Filled, and waiting for those before them, by piece. */
   readonly filled: Map<number, BlockId>;
@@ -36,15 +50,16 @@ export interface EndedReceive {
 }
 
 /**
- * Blocks that come from other engines, into host memory. They are stored in the order of the
- * prompt, and found by its sequences like blocks that were computed here; until `end` they stay.
+ * Blocks that come from other engines, into host memory or onto the device. They are stored in the
+ * order of the prompt, and found by its sequences like blocks that were computed here; until `end`
+ * they stay.
  */
 export class BlockReceives {
   readonly #books: CacheBooks;
   readonly #shape: { readonly blockTokens: number; readonly groups: number };
   readonly #receives = new Map<number, Receive>();
-  /** Host blocks that all transfers may take, beside those that they have. */
-  #roomLeft: number;
+  /** Blocks that all transfers may take, beside those that they have. */
+  readonly #roomLeft: Record<TransferLevel, number>;
   #jobs: PeerJob[] = [];
   #receivedBlocks = 0;
   #missedBlocks = 0;
@@ -52,7 +67,10 @@ export class BlockReceives {
   constructor(books: CacheBooks, shape: { blockTokens: number; groups: number }) {
     this.#books = books;
     this.#shape = shape;
-    this.#roomLeft = Math.floor((books.host?.blocks ?? 0) * ROOM_SHARE);
+    this.#roomLeft = {
+      host: Math.floor((books.host?.blocks ?? 0) * ROOM_SHARE),
+      device: Math.floor(books.device.blocks * DEVICE_SHARE),
+    };
   }
 
   /** Blocks that were received and stored, since the start. */
@@ -67,9 +85,10 @@ export class BlockReceives {
 
   /**
    * Holds the prompt's stored prefix of `from` blocks, and takes room for those up to `to`. Returns
-   * how many there is room for; 0: none, or the prefix is not stored, and nothing has begun.
+   * how many there is room for; 0: none, or the prefix is not stored, and nothing has begun. On the
+   * device there is room for all or none.
    */
-  start(transfer: number, prompt: LookUp, { from, to }: { from: number; to: number }): number {
+  start(transfer: number, prompt: LookUp, { from, to, level }: ReceiveStart): number {
     assert(!this.#receives.has(transfer), "Cannot start a transfer twice");
     const { blockTokens, groups } = this.#shape;
     const chains = Array.from({ length: groups }, (_, group) => {
@@ -78,17 +97,18 @@ export class BlockReceives {
     });
     const held: BlockId[] = [];
     const isHeld = chains.every((chain) => this.#holdPrefix(chain, from, held));
-    const expected = isHeld ? this.#takeRoom((to - from) * groups) : new Map<number, BlockId>();
+    const pieces = isHeld && this.#hasRoom((to - from) * groups, level) ? (to - from) * groups : 0;
+    const expected = this.#takeRoom(pieces, level);
     if (expected.size === 0) {
       this.#releaseAll(held);
       return 0;
     }
     const room = expected.size;
-    this.#roomLeft -= room;
+    this.#roomLeft[level] -= room;
     const rest = { filled: new Map(), brokenFrom: Number.POSITIVE_INFINITY, ended: false };
-    this.#receives.set(transfer, { room, chains, from, expected, held, ...rest });
-    for (const [piece, host] of expected) {
-      this.#jobs.push({ kind: "receive", transfer, piece, host });
+    this.#receives.set(transfer, { room, level, chains, from, expected, held, ...rest });
+    for (const [piece, block] of expected) {
+      this.#jobs.push({ kind: "receive", transfer, piece, block });
     }
     return expected.size / groups;
   }
@@ -111,7 +131,7 @@ export class BlockReceives {
     assert(receive !== undefined && host !== undefined, "Cannot finish a job twice");
     receive.expected.delete(piece);
     if (!ok) {
-      this.#missedBlocks++;
+      if (!receive.ended) this.#missedBlocks++;
       receive.brokenFrom = Math.min(receive.brokenFrom, piece);
     }
     if (piece >= receive.brokenFrom || receive.ended) this.#books.release(host);
@@ -163,9 +183,9 @@ export class BlockReceives {
     }
   }
 
-  #forget(transfer: number, { room }: Receive): void {
+  #forget(transfer: number, { room, level }: Receive): void {
     this.#receives.delete(transfer);
-    this.#roomLeft += room;
+    this.#roomLeft[level] += room;
   }
 
   /** Follows a chain to its block `from`, and holds its blocks; false: it is not stored. */
@@ -186,18 +206,26 @@ export class BlockReceives {
     return true;
   }
 
-  /** As many host blocks as there are and may be taken, whole positions only. */
-  #takeRoom(pieces: number): Map<number, BlockId> {
+  /** Whether a transfer of so many pieces may begin: host memory may hold its beginning alone. */
+  #hasRoom(pieces: number, level: TransferLevel): boolean {
+    if (level === "host") return true;
+    const { availableCount, blocks } = this.#books.device;
+    const left = Math.ceil(blocks * DEVICE_LEFT_SHARE);
+    return pieces <= Math.min(this.#roomLeft.device, availableCount - left);
+  }
+
+  /** As many blocks as there are and may be taken, whole positions only. */
+  #takeRoom(pieces: number, level: TransferLevel): Map<number, BlockId> {
     const room = new Map<number, BlockId>();
-    while (room.size < Math.min(pieces, this.#roomLeft)) {
-      const host = this.#books.takeHost();
-      if (host === null) break;
-      room.set(room.size, host);
+    while (room.size < Math.min(pieces, this.#roomLeft[level])) {
+      const block = level === "device" ? this.#books.device.take() : this.#books.takeHost();
+      if (block === null) break;
+      room.set(room.size, block);
     }
     while (room.size % this.#shape.groups > 0) {
-      const host = room.get(room.size - 1);
+      const block = room.get(room.size - 1);
       room.delete(room.size - 1);
-      if (host !== undefined) this.#books.release(host);
+      if (block !== undefined) this.#books.release(block);
     }
     return room;
   }

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import { type BlockId, groupScope, type LookUp, type NodeId } from "#kvcache/contents";
 import type { CacheBooks } from "./cache-books.ts";
-import type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
+import type { FinishedPeerJob, PeerJob, TransferLevel } from "./peer-job.ts";
 import { StoredChain } from "./stored-chain.ts";
 
 /** Of the host level, most that one transfer may have on its way at a time: 1 / 4. */
@@ -20,6 +20,8 @@ interface Send {
   readonly chains: readonly StoredChain[];
   /** The first block to send. */
   readonly from: number;
+  /** Where blocks leave. */
+  readonly level: TransferLevel;
   /** Pinned, and not on the way yet, in order. */
   readonly waiting: Pinned[];
   onTheWay: number;
@@ -27,9 +29,17 @@ interface Send {
   ended: boolean;
 }
 
+/** What is sent, from which block on, and where it leaves. */
+interface SendStart {
+  readonly prompt: LookUp;
+  readonly from: number;
+  readonly level: TransferLevel;
+}
+
 /**
- * Blocks that are sent to other engines. What is sent leaves from host memory: contents that are
- * only on the device are copied there first, as many at a time as there is room for.
+ * Blocks that are sent to other engines. To one that reaches the device they leave from there. To
+ * others they leave from host memory: contents that are only on the device are copied there first,
+ * as many at a time as there is room for.
  */
 export class BlockSends {
   readonly #books: CacheBooks;
@@ -51,12 +61,15 @@ export class BlockSends {
     return this.#sentBlocks;
   }
 
-  /** How many of the prompt's first `blocks` blocks could be sent now: none that is on disk. */
-  reach(prompt: LookUp, blocks: number): number {
+  /**
+   * How many of the prompt's first `blocks` blocks could leave a level now, behind the first
+   * `from`, which need be stored only: none that is on disk.
+   */
+  reach({ prompt, from, level }: SendStart, blocks: number): number {
     const chains = this.#chainsOf(prompt);
     let reached = 0;
     for (; reached < blocks; reached++) {
-      const nodes = this.#nextOf(chains);
+      const nodes = this.#nextOf(chains, reached < from ? "host" : level);
       if (nodes === null) break;
       for (const [group, node] of nodes.entries()) chains[group]?.follow(node);
     }
@@ -64,16 +77,17 @@ export class BlockSends {
   }
 
   /** Begins to send the prompt's full blocks from `from` on, under the caller's key. */
-  start(transfer: number, prompt: LookUp, from: number): void {
+  start(transfer: number, { prompt, from, level }: SendStart): void {
     assert(!this.#sends.has(transfer), "Cannot start a transfer twice");
+    const counts = { onTheWay: 0, sent: 0, ended: false };
     const chains = this.#chainsOf(prompt);
-    this.#sends.set(transfer, { chains, from, waiting: [], onTheWay: 0, sent: 0, ended: false });
+    this.#sends.set(transfer, { chains, from, level, waiting: [], ...counts });
   }
 
   /**
    * Takes what is stored of the prompt's first `blocks` blocks, and sends as much as there is room
-   * for. Returns how many leading blocks of the prompt were found so far; those on disk are not
-   * followed.
+   * for. Returns how many leading blocks of the prompt were found so far; those farther away than
+   * where they are to leave are not followed.
    */
   advance(transfer: number, blocks: number): number {
     const send = this.#sends.get(transfer);
@@ -81,12 +95,13 @@ export class BlockSends {
     let found = 0;
     for (;;) {
       found = send.chains[0]?.blocks ?? 0;
-      const nodes = found < blocks ? this.#nextOf(send.chains) : null;
+      const level = found < send.from ? "host" : send.level;
+      const nodes = found < blocks ? this.#nextOf(send.chains, level) : null;
       if (nodes === null) break;
       for (const [group, node] of nodes.entries()) {
         send.chains[group]?.follow(node);
         if (found < send.from) continue;
-        const block = this.#books.index.blockOf(node);
+        const block = this.#blockIn(node, send.level);
         this.#books.booksOf(block).pin(block);
         const piece = (found - send.from) * this.#shape.groups + group;
         const serial = this.#books.index.serialOf(node);
@@ -113,13 +128,14 @@ export class BlockSends {
   }
 
   /**
-   * Ends the transfers that hold blocks of the device, which wait for room in host memory. Returns
-   * them.
+   * Ends the transfers that hold blocks of the device: those that leave from there, and those that
+   * wait for room in host memory. Returns them.
    */
   yieldDevice(): readonly number[] {
     const ended: number[] = [];
-    for (const [transfer, { waiting }] of this.#sends) {
-      if (waiting.some(({ block }) => this.#books.levelOf(block) === 0)) ended.push(transfer);
+    for (const [transfer, { waiting, level, onTheWay, ended: isOver }] of this.#sends) {
+      const waits = waiting.some(({ block }) => this.#books.levelOf(block) === 0);
+      if (!isOver && (waits || (level === "device" && onTheWay > 0))) ended.push(transfer);
     }
     for (const transfer of ended) this.end(transfer);
     return ended;
@@ -141,7 +157,7 @@ export class BlockSends {
     const send = this.#sends.get(job.transfer);
     assert(begun !== undefined && send !== undefined, "Cannot finish a job twice");
     this.#begun.delete(nameOf(job));
-    this.#books.release(begun.host);
+    this.#books.release(begun.block);
     if (ok) {
       this.#sentBlocks++;
       send.sent++;
@@ -154,7 +170,7 @@ export class BlockSends {
   /** Blocks that transfers hold. */
   *pinned(): Iterable<BlockId> {
     for (const { waiting } of this.#sends.values()) for (const { block } of waiting) yield block;
-    for (const { host } of this.#begun.values()) yield host;
+    for (const { block } of this.#begun.values()) yield block;
   }
 
   #chainsOf(prompt: LookUp): readonly StoredChain[] {
@@ -166,29 +182,38 @@ export class BlockSends {
   }
 
   /** The next block in all groups of layers; null where one of them lacks it near enough. */
-  #nextOf(chains: Send["chains"]): readonly NodeId[] | null {
+  #nextOf(chains: Send["chains"], level: TransferLevel): readonly NodeId[] | null {
     const nodes: NodeId[] = [];
     for (const chain of chains) {
       const node = chain.next();
-      if (node === null || this.#levelOf(node) === 2) return null;
+      if (node === null || !this.#isNear(node, level)) return null;
       nodes.push(node);
     }
     return nodes;
   }
 
-  #levelOf(node: NodeId): number {
-    return this.#books.levelOf(this.#books.index.blockOf(node));
+  #isNear(node: NodeId, level: TransferLevel): boolean {
+    const { index } = this.#books;
+    if (level === "device") return !isEmpty(index.blocksIn(node, 0));
+    return this.#books.levelOf(index.blockOf(node)) < 2;
+  }
+
+  #blockIn(node: NodeId, level: TransferLevel): BlockId {
+    const { index } = this.#books;
+    if (level === "device") for (const block of index.blocksIn(node, 0)) return block;
+    return index.blockOf(node);
   }
 
   #put(transfer: number, send: Send): void {
     for (;;) {
       const [first] = send.waiting;
-      if (first === undefined || send.onTheWay >= this.#onTheWayMax) return;
-      const host = this.#hostOf(first);
-      if (host === null) return;
+      const isFull = send.level === "host" && send.onTheWay >= this.#onTheWayMax;
+      if (first === undefined || isFull) return;
+      const block = send.level === "device" ? first.block : this.#hostOf(first);
+      if (block === null) return;
       send.waiting.shift();
       send.onTheWay++;
-      const job: PeerJob = { kind: "send", transfer, piece: first.piece, host };
+      const job: PeerJob = { kind: "send", transfer, piece: first.piece, block };
       this.#begun.set(nameOf(job), job);
       this.#jobs.push(job);
     }
@@ -215,6 +240,11 @@ export class BlockSends {
     this.#books.release(block);
     return host;
   }
+}
+
+function isEmpty(blocks: Iterable<BlockId>): boolean {
+  for (const _ of blocks) return false;
+  return true;
 }
 
 function nameOf({ transfer, piece }: PeerJob): string {

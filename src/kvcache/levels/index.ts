@@ -33,6 +33,6 @@ export {
   prefillWork,
 } from "./load-cost.ts";
 export { PeerBooks, type PeerStats } from "./peer-books.ts";
-export type { FinishedPeerJob, PeerJob } from "./peer-job.ts";
+export type { FinishedPeerJob, PeerJob, TransferLevel } from "./peer-job.ts";
 export { SpeedMeter } from "./speed-meter.ts";
 export { Swap } from "./swap.ts";

@@ -1,8 +1,11 @@
 import type { BlockId } from "#kvcache/contents";
 
+/** Where blocks of a transfer leave and arrive. */
+export type TransferLevel = "device" | "host";
+
 /**
  * A block on its way to another engine, or from one. Like a `DiskJob` it runs beside the steps, and
- * its host block stays held until it is reported as finished.
+ * its block stays held until it is reported as finished.
  */
 export interface PeerJob {
   readonly kind: "send" | "receive";
@@ -13,10 +16,11 @@ export interface PeerJob {
    * layers for the same positions behind each other.
    */
   readonly piece: number;
-  readonly host: BlockId;
+  /** In host memory or on the device: its level says which. */
+  readonly block: BlockId;
 }
 
-/** How a job ended. Not `ok`: a host block that was to be filled has no contents. */
+/** How a job ended. Not `ok`: a block that was to be filled has no contents. */
 export interface FinishedPeerJob {
   readonly job: PeerJob;
   readonly ok: boolean;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Device, HostBlocks, KvFormat, KvPool } from "#devices";
+import type { Device, HostBlocks, KvFormat, KvPool, MovesMark } from "#devices";
 import { RandomNumbers } from "./random.ts";
 
 const heads = { heads: 2, kvHeads: 2, headDim: 20 };
@@ -87,6 +87,11 @@ class FilledCache {
     this.device.release(this.cache);
     this.device.release(this.host);
   }
+}
+
+/** Waits for a mark. */
+async function done(mark: MovesMark): Promise<void> {
+  while (!mark.isDone()) await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 /** Bytes as a string of two digits each. */
@@ -186,6 +191,33 @@ export function blockMoves(device: () => Device): void {
       filled.release();
     });
 
+    test("blocks of another engine's pool are the same blocks here", async () => {
+      const filled = new FilledCache(device(), format, blockTokens);
+      const before = await filled.image();
+      const seen = await filled.seenIn(4);
+      const { cache: own } = filled;
+      const other = device().allocateKvPool({ ...own });
+      const peer = device().openPeerPool(device().describePool(own), other);
+      expect(peer).toMatchObject({ blocks, bytesPerBlock: own.bytesPerBlock });
+      const pulled = [
+        [0, 2],
+        [1, 3],
+        [4, 0],
+      ] as const;
+      await done(device().pullBlocks(other, peer, pairsOf(pulled)));
+      device().release(peer);
+      // Its own blocks, by the same ids, are what was pulled.
+      device().offloadBlocks(other, filled.host, pairsOf(eachTo((block) => block)));
+      await device().synchronize();
+      const image = (block: number) => textOf(device().hostBlock(filled.host, block));
+      for (const [from, to] of pulled) expect(image(to)).toEqual(before[from]);
+      device().copyBlocks(own, pairsOf([[0, 4]]));
+      device().onboardBlocks(own, filled.host, pairsOf([[0, 4]]));
+      expect(await filled.seenIn(4)).toEqual(seen);
+      filled.release();
+      device().release(other);
+    });
+
     test("the bytes of a host block can be read, kept and written back", async () => {
       const filled = new FilledCache(device(), format, blockTokens);
       const { cache, host } = filled;
@@ -199,6 +231,22 @@ export function blockMoves(device: () => Device): void {
       expect((await filled.image())[4]).toEqual(before[1]);
       filled.release();
     });
+  });
+
+  test("a pool of another shape, or one that is not there, is not opened", async () => {
+    const filled = new FilledCache(device(), "f32", 2);
+    const other = new FilledCache(device(), "f32", 4);
+    const description = device().describePool(filled.cache);
+    expect(() => device().openPeerPool(description, other.cache)).toThrow("its layout must be");
+    expect(() => device().openPeerPool("{}", filled.cache)).toThrow(
+      "Cannot reach another engine's pool",
+    );
+    const peer = device().openPeerPool(description, filled.cache);
+    const beyond = Int32Array.of(0, blocks);
+    expect(() => device().pullBlocks(filled.cache, peer, beyond)).toThrow("Cannot move block 0");
+    device().release(peer);
+    filled.release();
+    other.release();
   });
 
   test("a block that is not there, or half a pair, is a bug: nothing moves", async () => {

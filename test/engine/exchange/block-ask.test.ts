@@ -11,6 +11,7 @@ const limits = { tokensMax: 100, vocabularySize: 1000 };
 
 const ask: BlockAsk = {
   ...{ fingerprint: "abc", blockTokens: 16, bytesPerBlock: 1024, cacheSalt: "salt\n" },
+  sharingScope: "cuda 1",
   ...{ from: 1, blocks: 2, compute: true, priority: -3, deadlineMs: 1000 },
   tokens: Int32Array.from([0, 999, 5]),
 };
@@ -44,6 +45,7 @@ describe("a question for blocks", () => {
     ["no blocks", withHead({ ...head, blocks: 0 })],
     ["a fraction", withHead({ ...head, blocks: 1.5 })],
     ["a long salt", withHead({ ...head, cacheSalt: "s".repeat(5000) })],
+    ["a long scope", withHead({ ...head, sharingScope: "s".repeat(300) })],
     ["no ids", withHead(head, Buffer.alloc(0))],
     ["a part of an id", withHead(head, Buffer.alloc(6))],
     ["too many ids", withHead(head, Buffer.alloc(404))],
@@ -76,12 +78,14 @@ describe("a question for blocks", () => {
 });
 
 test("an answer comes back as it was, and others are refused", () => {
-  const answer = { offer: "00ff", port: 4000, blocks: 3, storedBlocks: 1 };
+  const answer = { level: "host" as const, offer: "00ff", port: 4000, blocks: 3, storedBlocks: 1 };
   expect(decodeAnswer(encodeAnswer(answer))).toEqual(answer);
   expect(decodeAnswer(encodeAnswer({ error: "no" }))).toEqual({ error: "no" });
   for (const other of ["", "null", '{"offer":1}', '{"error":"a","offer":"b"}', "x".repeat(9000)]) {
     expect(() => decodeAnswer(Buffer.from(other))).toThrow(/another engine's message/);
   }
-  const bad = { ...answer, port: 70_000 };
-  expect(() => decodeAnswer(encodeAnswer(bad))).toThrow(/another engine's message/);
+  for (const own of [{ port: 70_000 }, { level: "disk" as "host" }]) {
+    const bad = encodeAnswer({ ...answer, ...own });
+    expect(() => decodeAnswer(bad)).toThrow(/another engine's message/);
+  }
 });

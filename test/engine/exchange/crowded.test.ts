@@ -15,9 +15,14 @@ import {
 const BLOCK = 12_288;
 const SMALL = { poolBytes: 18 * BLOCK };
 
-describe("engines with little memory", () => {
+describe.each(["auto", "host"] as const)("engines with little memory, path %s", (path) => {
+  const kvTransfer = { path };
+
   test("[KV53] fetch from each other at once, with host memory full on both sides", async () => {
-    const [{ llm: first }, { llm: second }] = [await load(), await load()];
+    const [{ llm: first }, { llm: second }] = [
+      await load({ kvTransfer }),
+      await load({ kvTransfer }),
+    ];
     const prompts = Array.from({ length: 16 }, (_, seed) => ids(seed, 250));
     const expected = await alone(prompts);
     const run = (llm: typeof first, from: typeof first, which: readonly (readonly number[])[]) =>
@@ -38,8 +43,8 @@ describe("engines with little memory", () => {
   });
 
   test("[KV54] a pool of hardly one prompt: blocks that wait are given up where nothing else runs", async () => {
-    const { llm: prefill } = await load();
-    const { llm: decode } = await load({ kvCache: SMALL });
+    const { llm: prefill } = await load({ kvTransfer });
+    const { llm: decode } = await load({ kvCache: SMALL, kvTransfer });
     // Short prompts are stored, and their prefixes held while the rest comes.
     const heads = Array.from({ length: 12 }, (_, seed) => ids(seed, 20));
     const prompts = heads.map((head, seed) => [...head, ...ids(100 + seed, 220)]);
@@ -60,7 +65,7 @@ describe("engines with little memory", () => {
   });
 
   test("[KV54] a giver with a small pool goes on with its own requests though its blocks are not read", async () => {
-    const { llm: prefill } = await load({ kvCache: SMALL });
+    const { llm: prefill } = await load({ kvCache: SMALL, kvTransfer });
     await using peer = await PlayedPeer.open(() => new Uint8Array(1));
     for (let seed = 0; seed < 4; seed++) {
       const tokens = Int32Array.from(ids(seed, 240));

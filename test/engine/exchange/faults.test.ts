@@ -57,7 +57,8 @@ async function goesOn(answer: Answer, { deadlineMs = 3000 } = {}): Promise<Playe
 
 /** The blocks that were asked for, of an engine that computes them. */
 async function rightBlocks(ask: BlockAsk, peer: PlayedPeer): Promise<Uint8Array[]> {
-  return await peer.read(prefill, ask, await peer.ask(prefill, ask));
+  const asked = { ...ask, sharingScope: null };
+  return await peer.read(prefill, asked, await peer.ask(prefill, asked));
 }
 
 /** An offer of these blocks, which the test makes ready. */
@@ -66,11 +67,12 @@ function offered(peer: PlayedPeer, ask: BlockAsk, blocks: number) {
     ...{ pieces: blocks, pieceBytesMax: ask.bytesPerBlock, deadlineMs: ask.deadlineMs },
   });
   const answer: BlockAnswer = {
-    ...{ offer: offer.id, port: peer.port.dataPort, blocks, storedBlocks: 0 },
+    ...{ offer: offer.id, level: "host", port: peer.port.dataPort, blocks, storedBlocks: 0 },
   };
   return { offer, answer };
 }
 
+const EMPTY = { level: "host", port: 0, blocks: 0, storedBlocks: 0 } as const;
 const garbage = (bytes: number) => Uint8Array.from({ length: bytes }, (_, place) => place * 7);
 
 describe("a peer that", () => {
@@ -79,11 +81,11 @@ describe("a peer that", () => {
     ["answers garbage", () => garbage(500)],
     ["answers nothing", () => new Uint8Array(0)],
     ["answers too much", () => garbage(100_000)],
-    ["has nothing", async () => ({ offer: null, port: 0, blocks: 0, storedBlocks: 0 })],
+    ["has nothing", async () => ({ ...EMPTY, offer: null })],
     [
       "names an offer that is none",
       async () => ({
-        ...{ offer: "0".repeat(32), port: 1, blocks: PROMPT_BLOCKS, storedBlocks: 0 },
+        ...{ ...EMPTY, offer: "0".repeat(32), port: 1, blocks: PROMPT_BLOCKS },
       }),
     ],
     [

@@ -12,8 +12,14 @@ const LOADED: Readonly<Record<string, { own?: LoadOptions; model?: string }>> = 
   "blocks of 4 tokens": { own: { kvCache: { poolBytes: 2 ** 21, blockTokens: 4 } } },
 };
 
-test.each(Object.keys(LOADED))("tokens are those of one engine: %s", async (name) => {
-  const { own = {}, model } = LOADED[name] ?? {};
+/** From device to device, and through host memory. */
+const PATHS = ["auto", "host"] as const;
+
+const loaded = PATHS.flatMap((path) => Object.keys(LOADED).map((name) => [name, path] as const));
+
+test.each(loaded)("tokens are those of one engine: %s, path %s", async (name, path) => {
+  const { own: given = {}, model } = LOADED[name] ?? {};
+  const own = { ...given, kvTransfer: { path } };
   const giver = await load(own, model);
   const taker = await load(own, model);
   await using prefill = giver.llm;
@@ -42,10 +48,12 @@ const ASKED: Readonly<Record<string, GenerateOptions>> = {
   penalties: { ...GREEDY, frequencyPenalty: 1, presencePenalty: 0.5 },
 };
 
-test.each(Object.keys(ASKED))("tokens are those of one engine: %s", async (name) => {
+const asked = PATHS.flatMap((path) => Object.keys(ASKED).map((name) => [name, path] as const));
+
+test.each(asked)("tokens are those of one engine: %s, path %s", async (name, path) => {
   const params = ASKED[name] ?? GREEDY;
-  const { llm: prefill } = await load();
-  const { llm: decode } = await load();
+  const { llm: prefill } = await load({ kvTransfer: { path } });
+  const { llm: decode } = await load({ kvTransfer: { path } });
   await using _giver = prefill;
   await using _taker = decode;
   const prompts = [ids(1, 50), ids(2, 33), ids(1, 50)];

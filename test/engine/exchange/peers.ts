@@ -48,7 +48,7 @@ export function sourceOf(llm: LLM, compute = true): NonNullable<GenerateOptions[
 export function identityOf({ info }: LLM) {
   const { fingerprint, blockTokens, bytesPerBlock } = info;
   if (fingerprint === null) throw new Error("It must have a fingerprint");
-  return { fingerprint, blockTokens, bytesPerBlock };
+  return { fingerprint, blockTokens, bytesPerBlock, sharingScope: null };
 }
 
 /** A small engine, and what it warned of. */
@@ -135,7 +135,8 @@ export class PlayedPeer implements AsyncDisposable {
     await this.port.read({
       peer: { host, port: answer.port },
       offer: answer.offer,
-      pieces: blocks.map((into, piece) => ({ piece, into: [into] })),
+      pieces: blocks.map((into, index) => ({ index, into: [into] })),
+      copyPlaced: (_piece, _from, done) => done(false),
       onPiece: () => {},
       signal: new AbortController().signal,
       deadlineMs: 5000,

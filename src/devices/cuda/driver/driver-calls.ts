@@ -25,6 +25,11 @@ const signatures = {
   cuMemFree: "cuMemFree_v2(uint64_t address)",
   cuMemHostAlloc: "cuMemHostAlloc(void *address, size_t bytes, uint32_t flags)",
   cuMemFreeHost: "cuMemFreeHost(void *address)",
+  cuMemGetAddressRange: "cuMemGetAddressRange_v2(void *base, void *bytes, uint64_t address)",
+  cuIpcGetMemHandle: "cuIpcGetMemHandle(void *handle, uint64_t address)",
+  cuIpcOpenMemHandle:
+    "cuIpcOpenMemHandle_v2(void *address, PerigeeIpcHandle handle, uint32_t flags)",
+  cuIpcCloseMemHandle: "cuIpcCloseMemHandle(uint64_t address)",
   cuMemsetD8Async: "cuMemsetD8Async(uint64_t to, uint8_t value, size_t count, void *stream)",
   cuMemsetD32Async: "cuMemsetD32Async(uint64_t to, uint32_t value, size_t count, void *stream)",
   cuMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2(uint64_t to, void *from, size_t bytes, void *stream)",

@@ -13,7 +13,18 @@ export type NativeValue =
   | ArrayBuffer
   | ArrayBufferView
   | (string | null)[]
-  | readonly string[];
+  | readonly string[]
+  | IpcHandle;
+
+/** `CUipcMemHandle` of cuda.h, which is passed by value: 64 bytes. */
+export interface IpcHandle {
+  readonly reserved: Uint8Array;
+}
+
+const IPC_HANDLE_BYTES = 64;
+
+/** Signatures name it. koffi's types are the process's: it is made once. */
+koffi.struct("PerigeeIpcHandle", { reserved: koffi.array("uint8_t", IPC_HANDLE_BYTES) });
 
 /** A bound function. Every function that this folder binds returns an `int`. */
 export type NativeFunction = (...args: readonly NativeValue[]) => number;

@@ -6,7 +6,8 @@
  *                        counters of finished blocks, lists of addresses
  *   handles.ts           tensors, activations and matrices: an address and a shape
  *   kv-pool.ts           blocks of keys and values; host-blocks.ts: those in host memory
- *   layer-moves.ts       moves between the two, layer by layer
+ *   layer-moves.ts       moves between the two, layer by layer; mark.ts: their ends
+ *   peer-pools.ts        blocks of other processes, and copies from there
  *   staging.ts, late-reads.ts   copies between JavaScript's memory and the device
  *
  * @module
@@ -32,6 +33,8 @@ export { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
 export { CudaKvPool, KV_LAYER, kvBytesPerBlock, kvPoolOf } from "./kv-pool.ts";
 export { LateReads } from "./late-reads.ts";
 export { LayerMoves, type MoveEnds } from "./layer-moves.ts";
+export { StreamsMark } from "./mark.ts";
 export { CudaMemory } from "./memory.ts";
+export { CudaPeerPool, PeerPools } from "./peer-pools.ts";
 export { Scratch } from "./scratch.ts";
 export { Staging } from "./staging.ts";

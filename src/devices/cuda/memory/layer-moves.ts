@@ -15,15 +15,16 @@ import { checkPairs } from "../../block-pairs.ts";
 import type { MovesMark } from "../../device.ts";
 import type { CudaHostBlocks } from "./host-blocks.ts";
 import type { CudaKvPool } from "./kv-pool.ts";
+import { StreamsMark } from "./mark.ts";
 
 /** `kMovesMax` of native/cuda/move-layers.cu. */
-const movesMax = 240;
+export const movesMax = 240;
 
 /** Blocks of threads in one launch, which have 256 KiB in flight. */
 const gridBlocks = 16;
 
 /** Bytes that a thread moves at once. */
-const vectorBytes = 16;
+export const vectorBytes = 16;
 
 /**
  * Layers are moved together up to this size: for less, a launch and an event cost more than they
@@ -34,7 +35,12 @@ const chunkBytesMin = 1 << 20;
 /** Blocks of the moves are scheduled before the ops' waiting blocks. */
 const priority = -1;
 
-const params = new KernelParams(["pointer", "pointer", "i64", "i64", "i32", "i32"], 2 * movesMax);
+/** `MoveLayersParams`, with its pairs behind them. */
+export function moveParams(): KernelParams {
+  return new KernelParams(["pointer", "pointer", "i64", "i64", "i32", "i32"], 2 * movesMax);
+}
+
+const params = moveParams();
 
 /** Direction of a move: to host memory, or to the device. */
 export type Direction = "offload" | "onboard";
@@ -106,15 +112,14 @@ export class LayerMoves {
     }
   }
 
+  /** Those that moves are enqueued on. */
+  get streams(): readonly CudaStream[] {
+    return Object.values(this.#launchers).map(({ stream }) => stream);
+  }
+
   /** A mark behind the moves so far; unlike a stream's it does not wait for ops enqueued later. */
   mark(): MovesMark {
-    return new Mark(
-      Object.values(this.#launchers).map(({ stream }) => {
-        const event = new CudaEvent(this.#driver);
-        event.record(stream);
-        return event;
-      }),
-    );
+    return new StreamsMark(this.#driver, this.streams);
   }
 
   /** Removes the records of a cache that is released. */
@@ -194,23 +199,6 @@ function* targetsApart(
     targets.add(target);
   }
   yield { start, end: pairs.length / 2 };
-}
-
-/** Events that must all be done. Done events are destroyed. */
-class Mark implements MovesMark {
-  readonly #left: CudaEvent[];
-
-  constructor(events: CudaEvent[]) {
-    this.#left = events;
-  }
-
-  isDone(): boolean {
-    for (let event = this.#left.at(-1); event?.isDone() === true; event = this.#left.at(-1)) {
-      event.destroy();
-      this.#left.pop();
-    }
-    return this.#left.length === 0;
-  }
 }
 
 /** Pending moves to and from one cache, by layer. */

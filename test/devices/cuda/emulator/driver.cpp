@@ -255,6 +255,32 @@ API cuMemFree_v2(uint64_t address) {
   regions.erase(found);
   return 0;
 }
+// Interprocess handles name memory of this process: the driver refuses those, the emulator has no
+// other process.
+struct IpcHandle {
+  uint64_t address;
+  char rest[56];
+};
+API cuIpcGetMemHandle(IpcHandle* handle, uint64_t address) {
+  if (regions.find(address) == regions.end()) return kInvalid;
+  *handle = {};
+  return handle->address = address, 0;
+}
+API cuIpcOpenMemHandle_v2(uint64_t* address, IpcHandle handle, unsigned flags) {
+  if (flags != 1 || regions.find(handle.address) == regions.end()) return kInvalid;
+  return *address = handle.address, 0;
+}
+API cuIpcCloseMemHandle(uint64_t address) {
+  return emulator::finish(), regions.find(address) == regions.end() ? kInvalid : 0;
+}
+API cuMemGetAddressRange_v2(uint64_t* base, size_t* bytes, uint64_t address) {
+  const auto found = regions.upper_bound(address);
+  if (found == regions.begin()) return kInvalid;
+  const auto region = std::prev(found);
+  *base = region->first;
+  *bytes = region->second.bytes;
+  return 0;
+}
 API cuMemHostAlloc(void** address, size_t bytes, unsigned) {
   if (bytes > size_t{64} << 30) return kNoMemory;
   return posix_memalign(address, kPage, bytes) == 0 ? 0 : kNoMemory;
