@@ -1,14 +1,14 @@
 /** Rows of simulated fleets: run, averaged over seeds, printed and kept. */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ConductorConfig } from "../../dist/cluster/index.js";
-import { PAPER_COSTS, readTrace, runPools } from "../../dist/simulator/index.js";
+import { PAPER_COSTS, runPools } from "../../dist/simulator/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
+import { TRACE_TEXT, Traces } from "./traces.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const TRACE_BLOCK = 512;
 
 /** Numbers of a run that tables show; times in s. */
 export function summaryOf(result) {
@@ -28,47 +28,60 @@ export function summaryOf(result) {
   };
 }
 
-/** `rows`: what is run, by flags; `after`: more of a run than its summary. */
-export async function runTable({ name, options, rows, after = () => ({}) }) {
+/**
+ * `rows`: what is run, by flags; `after`: more of a run than its summary, from the results of all
+ * seeds; `summary`: another one. `--traces` says on which.
+ */
+export async function runTable({ name, options, rows, summary = summaryOf, ...rest }) {
+  const { after = () => ({}), traces = "conversation" } = rest;
   const { values: flags } = readFlags({
     options: {
       ...options,
+      traces: { type: "string", default: traces },
       seeds: { type: "string", default: "1,2,3" },
       trace: { type: "string" },
       out: { type: "string", default: `${root}bench/results/reproduction-${name}.json` },
     },
   });
-  const folder = process.env.PERIGEE_TRACES ?? join(root, "..", "shared", "traces");
-  const path = flags.trace ?? join(folder, "conversation_trace.jsonl");
-  if (!existsSync(path)) {
-    console.error(`No trace at ${path}: set PERIGEE_TRACES or --trace`);
-    process.exit(1);
-  }
-  const trace = await readTrace(path, TRACE_BLOCK);
   const seeds = flags.seeds.split(",").map(Number);
+  const loads = new Traces(flags.trace);
   const table = [];
-  for (const { row, pools, conductor, speed = 1, costs = {} } of rows(flags)) {
-    const results = seeds.map((seed) =>
-      runPools({
-        ...{ trace, seed, speed, ...pools, costs: { ...PAPER_COSTS, ...costs } },
-        conductor: ConductorConfig.parse(conductor),
-      }),
-    );
-    const open = results.reduce((sum, { openBookings }) => sum + openBookings, 0);
-    if (open !== 0) throw new Error(`${open} bookings were left open`);
-    const means = meansOf(results.map(summaryOf));
-    const full = { ...row, ...means, ...after(results) };
-    table.push(full);
-    console.log(JSON.stringify(full));
+  for (const trace of flags.traces.split(",")) {
+    for (const row of rows({ ...flags, trace })) {
+      const results = [];
+      for (const seed of seeds) results.push(runRow(row, await loads.get(trace, seed), seed));
+      const means = meansOf(results.map(summary));
+      const full = { trace, ...row.row, ...means, ...after(results) };
+      table.push(full);
+      console.log(JSON.stringify(full));
+    }
   }
-  const report = {
+  keep({ name, out: flags.out, traces: flags.traces.split(","), seeds, rows: table });
+}
+
+/** One fleet on one trace. `change`: another trace made of it. */
+function runRow({ pools, conductor, speed = 1, costs = {}, change }, trace, seed) {
+  const result = runPools({
+    ...{ trace: change?.(trace) ?? trace, seed, speed },
+    ...{ prefillNodes: 1, decodeNodes: 1, ...pools, costs: { ...PAPER_COSTS, ...costs } },
+    conductor: ConductorConfig.parse(conductor),
+  });
+  if (result.openBookings !== 0) throw new Error(`${result.openBookings} bookings were left open`);
+  return result;
+}
+
+/** Writes what was measured, with the command that repeats it. */
+export function keep({ name, out, traces, ...report }) {
+  const full = {
     command: `node bench/reproduction/${name}.mjs ${process.argv.slice(2).join(" ")}`.trim(),
     machine: describeMachine(),
     note: "a simulated clock: times do not depend on the machine",
-    ...{ costs: PAPER_COSTS.name, trace: "conversation, raw timestamps", seeds, rows: table },
+    ...(traces === undefined ? {} : { costs: PAPER_COSTS.name }),
+    ...(traces === undefined ? {} : { traces: traces.map((trace) => TRACE_TEXT[trace]) }),
+    ...report,
   };
-  mkdirSync(dirname(flags.out), { recursive: true });
-  writeFileSync(flags.out, `${JSON.stringify(report, null, 1)}\n`);
+  mkdirSync(dirname(out), { recursive: true });
+  writeFileSync(out, `${JSON.stringify(full, null, 1)}\n`);
 }
 
 function meansOf(summaries) {

@@ -4,6 +4,7 @@
  *   trace.ts          a file of requests, line by line
  *   trace-row.ts      one line of it
  *   mixed-workload.ts a made-up load of three kinds, from a seed
+ *   synthetic-trace.ts  one with the statistics of Mooncake's synthetic trace, from a seed
  *   length-mix.ts     how long prompts and outputs of a kind of traffic are
  *   cache-replay.ts   runs a trace through the KV cache: hit rates and evictions
  *   sim-clock.ts      simulated time: an event queue
@@ -52,8 +53,12 @@ export {
 } from "./length-mix.ts";
 export { mixedWorkload } from "./mixed-workload.ts";
 export {
+  CACHE_PLACES,
+  type CachePlace,
+  type CoupledRules,
   costsOf,
   FleetConfig,
+  HOT_RANKS,
   type LoadSample,
   type NodeCosts,
   PAPER_COSTS,
@@ -74,6 +79,11 @@ export {
   type SimWorkerParts,
   speedsOf,
 } from "./sim-worker.ts";
+export {
+  SYNTHETIC_REQUESTS,
+  type SyntheticOptions,
+  syntheticTrace,
+} from "./synthetic-trace.ts";
 export {
   parseTrace,
   readTrace,

@@ -72,3 +72,23 @@ test("[CO33] what is no fleet, trace or value is one line with what is wanted", 
   await refused("Allowed choices", at("load.jsonl"), "--policy", "best");
   await refused("wanted a writable file", at("load.jsonl"), "--decisions", join(folder, "a", "b"));
 });
+
+test("[CO34] --synthetic is a trace of its own, and either one or the other is wanted", async () => {
+  const args = ["--synthetic", "50", "--json"];
+  const text = await simulate(...args);
+  expect(await simulate(...args)).toBe(text);
+  expect(JSON.parse(text)).toMatchObject({ requests: 50, completed: 50 });
+  expect(await simulate(...args, "--seed", "2")).not.toBe(text);
+  await expect(simulate()).rejects.toThrow("wanted either a trace or --synthetic");
+  await expect(simulate(at("load.jsonl"), "--synthetic")).rejects.toThrow("current value is both");
+  await expect(simulate("--synthetic", "-1")).rejects.toThrow("Wanted 1 or more");
+  await expect(simulate("--synthetic", "1e9")).rejects.toThrow("wanted at most");
+});
+
+test("[CO36] coupled nodes come from fleet.yaml", async () => {
+  writeFileSync(at("coupled.yaml"), "coupledNodes: 2\ncoupled: { stepTokens: 512 }\n");
+  const text = await simulate(at("load.jsonl"), "--fleet", at("coupled.yaml"));
+  expect(text).toMatch(/completed 3/);
+  writeFileSync(at("coupled.yaml"), "coupled: { step: 512 }\n");
+  await expect(simulate(at("load.jsonl"), "--fleet", at("coupled.yaml"))).rejects.toThrow("step");
+});

@@ -12,12 +12,16 @@ import {
   parseFleet,
   readTrace,
   runPools,
+  SYNTHETIC_REQUESTS,
+  syntheticTrace,
   type TimeSpread,
+  type Trace,
 } from "#simulator";
 import { readFleetFile } from "../fleet-file.ts";
 import { Progress } from "../progress.ts";
 
 interface SimulateFlags {
+  readonly synthetic?: number | true;
   readonly fleet?: string;
   readonly policy?: string;
   readonly rejection?: string;
@@ -30,10 +34,14 @@ interface SimulateFlags {
   readonly json?: boolean;
 }
 
+/** Some 60 bytes a block, 30 blocks a request: more are no longer held by a usual machine. */
+const SYNTHETIC_MAX = 10_000_000;
+
 /** `perigee simulate`: a fleet with pools on a simulated clock. */
 export function defineSimulate(command: Command): void {
   command
-    .argument("<trace>", "JSON lines: timestamp, input_length, output_length, hash_ids.")
+    .argument("[trace]", "JSON lines: timestamp, input_length, output_length, hash_ids.")
+    .option("--synthetic [requests]", "Instead of a trace: documents and chats by --seed.", count)
     .option("--fleet <file>", "Fleet as YAML. Default: 8 prefill and 8 decode nodes of the paper.")
     .addOption(
       new Option("--policy <name>", "How the prefill node is chosen.").choices(PREFILL_POLICIES),
@@ -50,7 +58,7 @@ export function defineSimulate(command: Command): void {
     .option("--block-tokens <n>", "Tokens per block of the trace.", count, 512)
     .option("--decisions <file>", "Write each decision as a line of JSON.")
     .option("--json", "Print JSON.")
-    .action(async (path: string, flags: SimulateFlags) => {
+    .action(async (path: string | undefined, flags: SimulateFlags) => {
       const result = await simulate(path, flags);
       process.stdout.write(
         flags.json === true ? `${JSON.stringify(result, null, 2)}\n` : text(result),
@@ -58,23 +66,15 @@ export function defineSimulate(command: Command): void {
     });
 }
 
-async function simulate(path: string, flags: SimulateFlags): Promise<PoolResult> {
+async function simulate(path: string | undefined, flags: SimulateFlags): Promise<PoolResult> {
   const fleet = fleetOf(flags);
   const costs = nodeCosts(fleet);
-  const trace = await readTrace(path, flags.blockTokens);
-  if (trace.kind !== "blocks") {
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      `Cannot simulate trace ${path}: wanted rows with hash_ids, current rows have token_ids`,
-      { param: "trace" },
-    );
-  }
+  const trace = await traceOf(path, flags);
   const log = flags.decisions === undefined ? null : openLog(flags.decisions);
   const progress = await Progress.start("simulate", trace.requests.length, " requests");
   try {
-    const { prefillNodes, decodeNodes, chunkTokens, sequencesMax, conductor } = fleet;
     return runPools({
-      ...{ trace, prefillNodes, decodeNodes, chunkTokens, sequencesMax, costs, conductor },
+      ...{ ...fleet, trace, costs },
       ...{ seed: flags.seed, speed: flags.speed },
       ...(log === null ? {} : { onDecision: (line: string) => writeSync(log, `${line}\n`) }),
       onProgress: (requests) => progress.set(requests),
@@ -83,6 +83,32 @@ async function simulate(path: string, flags: SimulateFlags): Promise<PoolResult>
     progress.stop();
     if (log !== null) closeSync(log);
   }
+}
+
+/** The file's trace, or a made-up one. */
+async function traceOf(path: string | undefined, flags: SimulateFlags): Promise<Trace> {
+  const { synthetic, seed, blockTokens } = flags;
+  if ((path === undefined) === (synthetic === undefined)) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      "Cannot simulate: wanted either a trace or --synthetic, " +
+        `current value is ${path === undefined ? "neither" : "both"}`,
+      { param: "trace" },
+    );
+  }
+  if (path === undefined) {
+    const requests = synthetic === true ? SYNTHETIC_REQUESTS : (synthetic ?? SYNTHETIC_REQUESTS);
+    if (requests <= SYNTHETIC_MAX) return syntheticTrace({ seed, requests });
+    const wanted = `wanted at most ${SYNTHETIC_MAX} requests, current value is ${requests}`;
+    throw new EngineError("INVALID_ARGUMENT", `Cannot simulate: ${wanted}`, { param: "synthetic" });
+  }
+  const trace = await readTrace(path, blockTokens);
+  if (trace.kind === "blocks") return trace;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot simulate trace ${path}: wanted rows with hash_ids, current rows have token_ids`,
+    { param: "trace" },
+  );
 }
 
 /** The file's fleet, with what flags say instead. */

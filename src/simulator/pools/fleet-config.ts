@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
 import { ConductorConfig } from "#cluster";
+import { CACHE_PLACES } from "./pool-options.ts";
 
 const count = (most: number) => z.int().positive().max(most);
 
@@ -9,6 +10,26 @@ export const FleetConfig = z
   .strictObject({
     prefillNodes: count(1000).default(8).describe("Nodes that compute prompts."),
     decodeNodes: count(1000).default(8).describe("Nodes that decode."),
+    coupledNodes: z
+      .int()
+      .nonnegative()
+      .max(1000)
+      .default(0)
+      .describe("Nodes that compute prompts and decode; above 0 there are no pools."),
+    coupled: z
+      .strictObject({
+        stepTokens: count(1e8).default(2048).describe("Most tokens of a step, decoding included."),
+        chunkedPrefill: z.boolean().default(true).describe("Off: each prompt in one step."),
+        prefixCaching: z.boolean().default(true).describe("Its device keeps prefixes."),
+      })
+      .prefault({}),
+    cachePlace: z
+      .enum(CACHE_PLACES)
+      .default("node")
+      .describe(
+        "Where a prefix lies: on the nodes that computed or fetched it (node), or anywhere in " +
+          "the pool, so that each one travels (pool).",
+      ),
     costs: z
       .string()
       .min(1)

@@ -1,9 +1,13 @@
 /**
  * simulator/pools: a fleet that computes prompts and decodes on different nodes.
  *
- *   pool-sim.ts      a trace through conductor, index and nodes; pool-stats.ts, pool-result.ts
+ *   pool-sim.ts      a trace through conductor, index and nodes; pool-options.ts, pool-trace.ts;
+ *                    pool-stats.ts, pool-result.ts, token-gaps.ts: what comes of it
+ *   pool-nodes.ts    all nodes of a fleet; node-points.ts: as measured before they serve
  *   prefill-node.ts  a node that computes prompts; decode-node.ts: one that decodes;
- *                    step-loop.ts: the turn of their steps
+ *                    coupled-node.ts: one that does both; step-loop.ts: the turn of their steps
+ *   prefill-line.ts  the order of a node's prompts while their prefixes travel
+ *   hot-blocks.ts    how many nodes hold the blocks that are asked for most
  *   network.ts       transfers between them
  *   fleet-config.ts  a fleet as a file describes it
  *   node-costs.ts    what steps take: the paper's, or those of a cost model
@@ -14,7 +18,10 @@
  * @module
  */
 
+export type { CoupledRules } from "./coupled-node.ts";
 export { FleetConfig, parseFleet } from "./fleet-config.ts";
+export { HOT_RANKS } from "./hot-blocks.ts";
 export { costsOf, type NodeCosts, PAPER_COSTS } from "./node-costs.ts";
+export { CACHE_PLACES, type CachePlace, type PoolOptions } from "./pool-options.ts";
 export type { LoadSample, PoolResult, TimeSpread } from "./pool-result.ts";
-export { type PoolOptions, runPools } from "./pool-sim.ts";
+export { runPools } from "./pool-sim.ts";

@@ -1,52 +1,36 @@
 /** A fleet with pools on a simulated clock: production conductor, index, schedulers and caches. */
-import { EngineError } from "#base";
 import {
   type Accepted,
   type Booking,
   Conductor,
-  type ConductorConfig,
   type ConductorRequest,
   DecodeEstimator,
   decisionLine,
+  drawIndex,
   FleetIndex,
   PrefillEstimator,
+  type Rng,
   seededRng,
 } from "#cluster";
+import type { BlockTable } from "#kvcache";
 import { SimClock } from "../sim-clock.ts";
-import type { Trace, TraceRequest } from "../trace.ts";
-import { DecodeNode } from "./decode-node.ts";
+import type { TraceRequest } from "../trace.ts";
+import type { CoupledNode } from "./coupled-node.ts";
+import { HotBlocks } from "./hot-blocks.ts";
 import { Network } from "./network.ts";
-import { decodeStepMs, type NodeCosts, promptPartMs } from "./node-costs.ts";
+import { decodePoints, prefillPoints } from "./node-points.ts";
+import { PoolNodes } from "./pool-nodes.ts";
+import type { PoolOptions } from "./pool-options.ts";
 import type { PoolResult } from "./pool-result.ts";
 import { PoolStats } from "./pool-stats.ts";
-import { POOL_SCOPE, PrefillNode } from "./prefill-node.ts";
+import { allBlocks, spanMs, unsigned } from "./pool-trace.ts";
+import type { LinedPrompt } from "./prefill-line.ts";
+import { POOL_SCOPE, type PrefillJob } from "./prefill-node.ts";
+import { TokenGaps } from "./token-gaps.ts";
 
-/** A fleet of two pools. */
-export interface PoolOptions {
-  readonly trace: Trace;
-  readonly prefillNodes: number;
-  readonly decodeNodes: number;
-  readonly costs: NodeCosts;
-  readonly conductor: ConductorConfig;
-  readonly seed: number;
-  /** Requests come so many times as often. Default: 1. */
-  readonly speed?: number;
-  /** Most prompt tokens of a step. Default: 2048. */
-  readonly chunkTokens?: number;
-  /** Most sequences of a decode node. Default: 256. */
-  readonly sequencesMax?: number;
-  readonly onDecision?: (line: string) => void;
-  /** Receives the number of requests that ended, now and then. */
-  readonly onProgress?: (requests: number) => void;
-}
-
-const CHUNK_TOKENS = 2048;
-const SEQUENCES_MAX = 256;
 const NETWORK_LATENCY_MS = 1;
 const SAMPLE_MS_MIN = 10_000;
 const SAMPLES_MAX = 400;
-/** Some 30 years: what is beyond is no time in ms. */
-const SPAN_MS_MAX = 1e12;
 const INDEX_BYTES = 4 * 2 ** 30;
 const PROGRESS_REQUESTS = 500;
 const SCOPE = { ...POOL_SCOPE, salt: null, lora: null, group: 0 } as const;
@@ -62,9 +46,10 @@ class PoolSim {
   readonly #index: FleetIndex;
   readonly #network = new Network(this.#clock, NETWORK_LATENCY_MS);
   readonly #conductor: Conductor;
-  /** By the conductor's number; the numbers of network and index are the same. */
-  readonly #prefill: PrefillNode[] = [];
-  readonly #decode = new Map<number, DecodeNode>();
+  readonly #nodes: PoolNodes;
+  readonly #hot: HotBlocks;
+  /** Of places in the pool: another stream than the conductor's, which they must not change. */
+  readonly #places: Rng;
   readonly #stats: PoolStats;
   readonly #sampleMs: number;
   #next = 0;
@@ -74,7 +59,10 @@ class PoolSim {
   constructor(options: PoolOptions) {
     const { costs, conductor, seed } = options;
     this.#options = options;
-    this.#sampleMs = Math.max(SAMPLE_MS_MIN, spanMs(options) / SAMPLES_MAX);
+    const span = spanMs(options.trace, options.speed ?? 1);
+    this.#sampleMs = Math.max(SAMPLE_MS_MIN, span / SAMPLES_MAX);
+    this.#hot = new HotBlocks(options.trace.requests);
+    this.#places = seededRng(seed + 1);
     this.#stats = new PoolStats(options.conductor);
     this.#index = new FleetIndex({ clock: this.#clock, bytesMax: INDEX_BYTES });
     this.#conductor = new Conductor({
@@ -83,8 +71,10 @@ class PoolSim {
       prefillOf: () => new PrefillEstimator(prefillPoints(costs)),
       decodeOf: () => new DecodeEstimator(decodePoints(costs)),
     });
-    for (let at = 0; at < options.prefillNodes; at++) this.#addPrefill(at);
-    for (let at = 0; at < options.decodeNodes; at++) this.#addDecode(at);
+    this.#nodes = new PoolNodes({
+      ...{ options, clock: this.#clock, conductor: this.#conductor },
+      ...{ index: this.#index, network: this.#network, hot: this.#hot },
+    });
   }
 
   run(): PoolResult {
@@ -94,42 +84,10 @@ class PoolSim {
     return this.#stats.result({
       ...{ seed: this.#options.seed, openBookings: this.#open },
       transferBytes: this.#network.bytes,
-      prefillBusyMs: this.#prefill.map(({ busyMs }) => busyMs),
-      decodeBusyMs: [...this.#decode.values()].map(({ busyMs }) => busyMs),
+      prefillBusyMs: this.#nodes.prefill.map(({ busyMs }) => busyMs),
+      decodeBusyMs: this.#nodes.decoders.map(({ busyMs }) => busyMs),
       errors: this.#conductor.errors(),
     });
-  }
-
-  #addPrefill(at: number): void {
-    const { costs, trace, chunkTokens = CHUNK_TOKENS } = this.#options;
-    const number = this.#join(`prefill-${at}`, "prefill", costs.cacheTokens);
-    this.#index.join({ announces: true });
-    this.#prefill[number] = new PrefillNode({
-      ...{ clock: this.#clock, costs, blockTokens: trace.blockTokens, chunkTokens },
-      onChanges: (changes) => this.#index.apply(number, changes),
-    });
-  }
-
-  #addDecode(at: number): void {
-    const { costs, trace, sequencesMax = SEQUENCES_MAX } = this.#options;
-    const number = this.#join(`decode-${at}`, "decode", costs.deviceTokens);
-    const estimator = this.#conductor.decodeEstimator();
-    let steps = 0;
-    const node = new DecodeNode({
-      ...{ clock: this.#clock, costs, blockTokens: trace.blockTokens, sequencesMax },
-      contextTokensMax: costs.deviceTokens,
-      onStep: (sequences, contextTokens, ms) => {
-        // As a router would be told of it: now and then.
-        if (steps++ % STEPS_PER_REPORT === 0) estimator.measured({ sequences, contextTokens, ms });
-      },
-    });
-    this.#decode.set(number, node);
-  }
-
-  #join(id: string, role: "prefill" | "decode", kvTokens: number): number {
-    const { networkBytesPerMs } = this.#options.costs;
-    this.#network.addEnd({ bytesPerMs: networkBytesPerMs });
-    return this.#conductor.join({ id, role, kvTokens, networkBytesPerMs });
   }
 
   /** One event at a time. */
@@ -163,17 +121,60 @@ class PoolSim {
       this.#endRejected(decision.reason);
       return;
     }
-    const prefill = this.#prefill[decision.chosen.instance];
-    const decode = this.#decode.get(decision.decode);
-    if (prefill?.fits({ ids }) !== true || decode?.fits({ inputTokens, outputTokens }) !== true) {
+    const coupled = this.#nodes.coupled.get(decision.decode);
+    const decode = coupled ?? this.#nodes.decode.get(decision.decode);
+    const prefill = this.#nodes.prefill[decision.chosen.instance];
+    const fits = coupled !== undefined || prefill?.fits({ ids }) === true;
+    if (!fits || decode?.fits({ inputTokens, outputTokens }) !== true) {
       this.#endRejected("too-long");
       return;
     }
     this.#open++;
     const booking = this.#conductor.book(decision);
-    const served = { request, asked, decision, booking, arrivedMs: this.#clock.nowMs() };
-    if (decision.transfer === null) this.#compute(served, null);
-    else this.#fetch(served);
+    const arrivedMs = this.#clock.nowMs();
+    const served: Served = { request, asked, decision, booking, arrivedMs, ttftMs: 0 };
+    if (coupled !== undefined) this.#runCoupled(served, coupled);
+    else if (decision.transfer !== null) this.#fetch(served);
+    else if (this.#options.cachePlace === "pool") this.#fetchOwn(served);
+    else this.#enter(served, null);
+  }
+
+  /** The whole request on one node. */
+  #runCoupled(served: Served, node: CoupledNode): void {
+    const { decision, request, booking, arrivedMs } = served;
+    const { inputTokens, outputTokens, ids } = request;
+    const gaps = new TokenGaps(this.#clock, outputTokens);
+    node.submit({
+      ...{ id: decision.request, ids, inputTokens, outputTokens },
+      begun: (cachedTokens) => this.#stats.found(cachedTokens, inputTokens),
+      token: () => {
+        if (gaps.started) {
+          gaps.token();
+          return;
+        }
+        booking.prefilled();
+        booking.decoding();
+        served.ttftMs = this.#clock.nowMs() - arrivedMs;
+        this.#stats.firstToken(served.ttftMs);
+        gaps.start(this.#clock.nowMs());
+      },
+      done: () => this.#end(served, Math.max(outputTokens, 1), gaps.all),
+    });
+  }
+
+  /** A prefix that lies in the pool: it travels though its node counts as having it. */
+  #fetchOwn(served: Served): void {
+    const { instance, usedPrefixTokens: tokens } = served.decision.chosen;
+    const from = this.#anyPrefill(instance);
+    this.#fetchFrom(served, { from, tokens, install: () => null });
+  }
+
+  /** A prefill node by chance, another than `but` where there is one. */
+  #anyPrefill(but: number): number {
+    const others = this.#nodes.prefill.length - 1;
+    if (others < 1) return but;
+    const drawn = drawIndex(this.#places, others);
+    return drawn < but ? drawn : drawn + 1;
   }
 
   /** The missing part of the best prefix comes first, and stays where it came. */
@@ -181,8 +182,8 @@ class PoolSim {
     const { decision, request, booking } = served;
     const { chosen, transfer } = decision;
     const { blockTokens } = this.#options.trace;
-    const source = this.#prefill[transfer?.from ?? -1];
-    const target = this.#prefill[chosen.instance];
+    const source = this.#nodes.prefill[transfer?.from ?? -1];
+    const target = this.#nodes.prefill[chosen.instance];
     if (transfer === null || source === undefined || target === undefined) return;
     // Blocks may have been evicted since they were announced.
     const blocks = Math.min(
@@ -190,20 +191,38 @@ class PoolSim {
       Math.ceil(transfer.endTokens / blockTokens),
     );
     const tokens = Math.min(blocks * blockTokens, request.inputTokens) - transfer.startTokens;
+    if (tokens <= 0) booking.transferred(false);
+    const install = () => target.install(request.ids, blocks);
+    this.#fetchFrom(served, { from: transfer.from, tokens, install });
+  }
+
+  /** A part of the prefix travels while its prompt is in the line. */
+  #fetchFrom(served: Served, { from, tokens, install }: Fetch): void {
     if (tokens <= 0) {
-      booking.transferred(false);
-      this.#compute(served, null);
+      this.#enter(served, null);
       return;
     }
-    const bytes = tokens * this.#options.costs.bytesPerToken;
-    this.#network.send({ from: transfer.from, to: chosen.instance }, bytes, () => {
-      booking.transferred();
-      this.#stats.fetched(tokens);
-      this.#compute(served, target.install(request.ids, blocks));
+    const { chosen } = served.decision;
+    const { bytesPerToken, networkBytesPerMs } = this.#options.costs;
+    const bytes = tokens * bytesPerToken;
+    const sentMs = this.#clock.nowMs();
+    const expectedMs = chosen.transferMs > 0 ? chosen.transferMs : bytes / networkBytesPerMs;
+    const prompt = this.#enter(served, sentMs + expectedMs);
+    this.#network.send({ from, to: chosen.instance }, bytes, () => {
+      served.booking.transferred();
+      this.#stats.fetched(tokens, this.#clock.nowMs() - sentMs);
+      if (prompt !== null) this.#nodes.lines[chosen.instance]?.ready(prompt, install());
     });
   }
 
-  #compute(served: Served, lease: ReturnType<PrefillNode["install"]>): void {
+  /** The prompt's place in its node's line. */
+  #enter(served: Served, prefixAtMs: number | null): LinedPrompt | null {
+    const { instance, prefillMs } = served.decision.chosen;
+    const line = this.#nodes.lines[instance];
+    return line?.enter(this.#prefillJob(served), prefillMs, prefixAtMs) ?? null;
+  }
+
+  #prefillJob(served: Served): PrefillJob {
     const { decision, request, booking, arrivedMs } = served;
     const { inputTokens, outputTokens, ids } = request;
     const from = decision.chosen.instance;
@@ -215,11 +234,12 @@ class PoolSim {
       open--;
       if (open === 0) this.#load(served);
     };
-    const job = {
+    return {
       ...{ id: decision.request, ids, inputTokens, priority: 0 },
       begun: (cachedTokens: number) => {
         prefixTokens = cachedTokens;
-        this.#stats.found(cachedTokens);
+        this.#stats.found(cachedTokens, inputTokens);
+        if (this.#options.cachePlace === "pool") this.#store(from, inputTokens - cachedTokens);
         if (outputTokens < 2) return;
         const bytes = inputTokens * this.#options.costs.bytesPerToken;
         this.#network.send({ from, to: decision.decode }, bytes, half);
@@ -227,12 +247,18 @@ class PoolSim {
       done: (ms: number) => {
         estimator.measured({ promptTokens: inputTokens, prefixTokens, ms });
         booking.prefilled();
-        this.#stats.firstToken(this.#clock.nowMs() - arrivedMs);
+        served.ttftMs = this.#clock.nowMs() - arrivedMs;
+        this.#stats.firstToken(served.ttftMs);
         if (outputTokens < 2) this.#end(served, 1, null);
         else half();
       },
     };
-    this.#prefill[from]?.submit(job, lease);
+  }
+
+  /** What was computed goes to its places in the pool; no request waits for it. */
+  #store(from: number, tokens: number): void {
+    const ends = { from, to: this.#anyPrefill(from) };
+    this.#network.send(ends, tokens * this.#options.costs.bytesPerToken, () => undefined);
   }
 
   /** From the decode node's host memory to its device. */
@@ -255,24 +281,19 @@ class PoolSim {
     const { inputTokens, outputTokens } = request;
     // What waits there for room counts as what decodes: its tokens wait.
     booking.decoding();
-    const gaps = new Float64Array(outputTokens - 1);
-    let count = 0;
-    let lastMs = firstMs;
-    this.#decode.get(decision.decode)?.submit({
+    const gaps = new TokenGaps(this.#clock, outputTokens);
+    gaps.start(firstMs);
+    this.#nodes.decode.get(decision.decode)?.submit({
       ...{ id: decision.request, inputTokens, outputTokens, priority: 0 },
-      token: () => {
-        const nowMs = this.#clock.nowMs();
-        gaps[count++] = nowMs - lastMs;
-        lastMs = nowMs;
-      },
-      done: () => this.#end(served, outputTokens, gaps),
+      token: () => gaps.token(),
+      done: () => this.#end(served, outputTokens, gaps.all),
     });
   }
 
-  #end({ booking }: Served, outputTokens: number, gaps: Float64Array | null): void {
+  #end({ booking, ttftMs }: Served, outputTokens: number, gaps: Float64Array | null): void {
     booking.ended(outputTokens);
     this.#open--;
-    this.#stats.completed(outputTokens, gaps, this.#clock.nowMs());
+    this.#stats.completed({ outputTokens, ttftMs, gaps, nowMs: this.#clock.nowMs() });
     this.#progress();
   }
 
@@ -287,12 +308,23 @@ class PoolSim {
   }
 
   #sample(): void {
-    const queues = this.#prefill.map((_, at) => this.#conductor.booksOf(at)?.queueMs ?? 0);
-    const requests = [...this.#decode.values()].map((node) => node.requests);
-    this.#stats.sample(this.#clock.nowMs(), queues, requests);
+    this.#stats.sample({
+      atMs: this.#clock.nowMs(),
+      queuesMs: this.#nodes.prefilling.map((at) => this.#conductor.booksOf(at)?.queueMs ?? 0),
+      decoding: this.#nodes.decoders.map((node) => node.requests),
+      replicas: this.#hot.replicas,
+    });
     if (this.#ended >= this.#options.trace.requests.length) return;
     this.#clock.after(this.#sampleMs, () => this.#sample());
   }
+}
+
+/** A part of a prefix that travels. */
+interface Fetch {
+  readonly from: number;
+  readonly tokens: number;
+  /** Stores it where it came to. */
+  install(): BlockTable | null;
 }
 
 interface Served {
@@ -301,56 +333,5 @@ interface Served {
   readonly decision: Accepted;
   readonly booking: Booking;
   readonly arrivedMs: number;
-}
-
-const STEPS_PER_REPORT = 64;
-const LENGTHS = [256, 1024, 4096, 16_384, 65_536, 131_072];
-
-/** As an operator would measure a node before it serves. */
-function prefillPoints(costs: NodeCosts) {
-  return LENGTHS.flatMap((promptTokens) =>
-    [0, 0.5, 0.9].map((part) => {
-      const prefixTokens = Math.floor(part * promptTokens);
-      const ms = costs.promptMs + promptPartMs(costs, prefixTokens, promptTokens);
-      return { promptTokens, prefixTokens, ms };
-    }),
-  );
-}
-
-function decodePoints(costs: NodeCosts) {
-  return [1, 4, 16, 64].flatMap((sequences) =>
-    [1024, 8192, 65_536].map((tokens) => {
-      const contextTokens = sequences * tokens;
-      return { sequences, contextTokens, ms: decodeStepMs(costs, sequences, contextTokens) };
-    }),
-  );
-}
-
-/** Traces may leave out a last block that is not full: it is the request's own. */
-function allBlocks(
-  { ids, inputTokens }: TraceRequest,
-  at: number,
-  blockTokens: number,
-): Int32Array {
-  if (ids.length * blockTokens >= inputTokens) return ids;
-  const all = new Int32Array(ids.length + 1);
-  all.set(ids);
-  all[ids.length] = -2 - at;
-  return all;
-}
-
-function spanMs({ trace, speed = 1 }: PoolOptions): number {
-  const last = trace.requests.reduce((most, { timestampMs }) => Math.max(most, timestampMs), 0);
-  const span = last / speed;
-  if (span <= SPAN_MS_MAX) return span;
-  throw new EngineError(
-    "INVALID_ARGUMENT",
-    `Cannot simulate: timestamps at this speed must end before ${SPAN_MS_MAX} ms, ` +
-      `current value is ${span}; timestamps are in ms`,
-    { param: "trace" },
-  );
-}
-
-function unsigned(ids: Int32Array): Uint32Array {
-  return new Uint32Array(ids.buffer, ids.byteOffset, ids.length);
+  ttftMs: number;
 }

@@ -1,0 +1,36 @@
+import type { ConductorConfig } from "#cluster";
+import type { Trace } from "../trace.ts";
+import type { CoupledRules } from "./coupled-node.ts";
+import type { NodeCosts } from "./node-costs.ts";
+
+/** Where a prefix lies: on nodes that computed or fetched it, or anywhere in the pool. */
+export const CACHE_PLACES = ["node", "pool"] as const;
+export type CachePlace = (typeof CACHE_PLACES)[number];
+
+/** A fleet of two pools, or of nodes that do both. */
+export interface PoolOptions {
+  readonly trace: Trace;
+  readonly prefillNodes: number;
+  readonly decodeNodes: number;
+  readonly costs: NodeCosts;
+  readonly conductor: ConductorConfig;
+  readonly seed: number;
+  /** Requests come so many times as often. Default: 1. */
+  readonly speed?: number;
+  /** Most prompt tokens of a step. Default: 2048. */
+  readonly chunkTokens?: number;
+  /** Most sequences of a decode node. Default: 256. */
+  readonly sequencesMax?: number;
+  /** Nodes that compute prompts and decode, instead of the two pools. Default: 0. */
+  readonly coupledNodes?: number;
+  readonly coupled?: CoupledRules;
+  /**
+   * `node`: a prefix that a node has costs nothing there. `pool`: blocks lie on nodes by chance, so
+   * that each found prefix travels before it is used, and each computed part when it is. Default:
+   * node.
+   */
+  readonly cachePlace?: CachePlace;
+  readonly onDecision?: (line: string) => void;
+  /** Receives the number of requests that ended, now and then. */
+  readonly onProgress?: (requests: number) => void;
+}
