@@ -10,6 +10,7 @@ import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import koffi from "koffi";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import {
   CudaDriver,
@@ -54,6 +55,17 @@ async function owner() {
   device.dispose();
 }
 
+/** Lets copies of the current GPU read another one's memory directly. */
+function enablePeerAccess(driver, ordinal) {
+  const enable = koffi
+    .load(driver.path)
+    .func("int cuCtxEnablePeerAccess(void *context, uint32_t flags)");
+  const context = new BigUint64Array(1);
+  driver.run("cuDevicePrimaryCtxRetain", context, describeGpu(driver, ordinal).device);
+  const status = enable(context[0], 0);
+  if (status !== 0) throw new Error(`cuCtxEnablePeerAccess: ${status}`);
+}
+
 function median(list) {
   return [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 }
@@ -73,6 +85,7 @@ async function main() {
   driver.run("cuMemAlloc", out, bytesMax);
   const source = out[0];
   const device = await CudaDevice.open({ ordinal: gpus.at(-1) });
+  if (gpus.length > 1) enablePeerAccess(driver, gpus[0]);
   const stream = new CudaStream(driver);
   const cache = device.allocateKvPool(POOL);
   const peer = device.openPeerPool(description, cache);

@@ -186,6 +186,14 @@ __device__ __forceinline__ QueryTile queryTileOf(const AttentionInput& input, in
   return queryTile;
 }
 
+/// Query tiles of a decoded sequence: those of one kv head after another.
+__device__ __forceinline__ int queryTilesOf(const AttentionInput& input, int sequence,
+                                            int queryTileRows) {
+  const int* const starts = input.rows.queryStarts;
+  const int rows = (starts[sequence + 1] - starts[sequence]) * input.group();
+  return input.cache.kvHeads * max(1, (rows + queryTileRows - 1) / queryTileRows);
+}
+
 /// Division of a count into parts whose sizes differ by at most one, larger parts first.
 struct EqualParts {
   int size;
@@ -202,15 +210,14 @@ struct EqualParts {
 
 /// The partition of all blocks, computed by each block. Kept in shared memory.
 struct DecodeWork {
-  int tilesBefore[kSequencesMax + 1];  // KV tiles of one query tile of all earlier sequences
+  int tilesBefore[kSequencesMax + 1];  // KV tiles of all query tiles of all earlier sequences
   int warpSums[kDecodeWarps];
-  int queryTiles;  // query tiles per sequence
-  int blocks;      // number of blocks that have work
-  int total;       // KV tiles of all query tiles
+  int blocks;  // number of blocks that have work
+  int total;   // KV tiles of all query tiles
   EqualParts parts;
 
   /// Counts the KV tiles. All threads call it and may read the result afterwards.
-  __device__ void open(const AttentionInput& input, int queryTilesOfSequence);
+  __device__ void open(const AttentionInput& input, int queryTileRows);
 
   __device__ TileRange ofBlock(int block) const {
     return {parts.begin(block), parts.begin(block + 1)};
@@ -228,7 +235,7 @@ struct DecodeWork {
   __device__ QueryTile queryTileAt(const AttentionInput& input, int tile, int queryTileRows) const;
 };
 
-__device__ inline void DecodeWork::open(const AttentionInput& input, int queryTilesOfSequence) {
+__device__ inline void DecodeWork::open(const AttentionInput& input, int queryTileRows) {
   const int sequences = input.rows.sequences;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % kWarp;
@@ -239,7 +246,7 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int queryTi
   // 1. Each thread sums its sequences, then a scan adds the sums of all earlier threads.
   int own = 0;
   for (int i = first; i < last; ++i) {
-    tilesBefore[i] = seenTilesOf(input, i).count;
+    tilesBefore[i] = seenTilesOf(input, i).count * queryTilesOf(input, i, queryTileRows);
     own += tilesBefore[i];
   }
   int upTo = own;
@@ -265,8 +272,7 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int queryTi
   if (thread == 0) {
     constexpr int kBlockTilesMin = kWarpTilesMin * kDecodeWarps;
     tilesBefore[sequences] = all;
-    queryTiles = queryTilesOfSequence;
-    total = all * queryTilesOfSequence;
+    total = all;
     const int wanted = (total + kBlockTilesMin - 1) / kBlockTilesMin;
     blocks = max(1, min(wanted, static_cast<int>(gridDim.x)));
     parts = {total / blocks, total % blocks};
@@ -279,19 +285,19 @@ __device__ inline QueryTile DecodeWork::queryTileAt(const AttentionInput& input,
                                                     int queryTileRows) const {
   // Binary search for the last sequence that begins at or before the tile; sequences without tiles
   // are skipped.
-  const int ofOneQueryTile = tile / queryTiles;
   int sequence = 0;
   int behind = input.rows.sequences;
   while (behind - sequence > 1) {
     const int middle = (sequence + behind) / 2;
-    if (tilesBefore[middle] <= ofOneQueryTile) {
+    if (tilesBefore[middle] <= tile) {
       sequence = middle;
     } else {
       behind = middle;
     }
   }
-  const int start = tilesBefore[sequence] * queryTiles;
-  const int count = tilesBefore[sequence + 1] - tilesBefore[sequence];
+  const int start = tilesBefore[sequence];
+  const int queryTiles = queryTilesOf(input, sequence, queryTileRows);
+  const int count = (tilesBefore[sequence + 1] - start) / queryTiles;
   const int number = (tile - start) / count;
   QueryTile queryTile = queryTileOf(input, sequence, number, queryTiles, queryTileRows);
   queryTile.kvTiles.begin = start + number * count;

@@ -149,7 +149,7 @@ struct DecodeBlock {
   /// The partition depends only on lengths, which no kernel writes. So it is computed before the
   /// wait and overlaps the previous kernel.
   __device__ void run() {
-    shared.work.open(p.input, p.queryTilesOfSequence);
+    shared.work.open(p.input, 8 * kRowTiles);
     joinStream();
     if (static_cast<int>(blockIdx.x) >= shared.work.blocks || shared.work.total == 0) return;
     block = shared.work.ofBlock(static_cast<int>(blockIdx.x));

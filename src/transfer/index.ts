@@ -9,7 +9,7 @@
  *   standing-offer.ts  an offer between its owner and its reader
  *   pending-read.ts    a read: pieces, deadline, signal
  *   questions.ts       short questions between processes that know the same secret, shown by
- *                      challenge.ts; byte-reader.ts reads them
+ *                      challenge.ts; asker.ts asks, question-frames.ts and byte-reader.ts are both's
  *   same-process.ts    the way within a process
  *   gate.ts            who may connect; handshake.ts: the secret
  *   server-session.ts  a reader's connection, at the owner; peer-session.ts: at the reader
@@ -22,6 +22,7 @@
  *
  * @module
  */
+export { type Asker, type AskerOptions, type Asking, openAsker } from "./asker.ts";
 export { openTransferClient } from "./client.ts";
 export type {
   CopyPlaced,
@@ -47,8 +48,6 @@ export type {
 } from "./options.ts";
 export { placedMemory } from "./placed-memory.ts";
 export {
-  type Asking,
-  askPeer,
   openQuestionServer,
   type QuestionServer,
   type QuestionServerOptions,

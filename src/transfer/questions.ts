@@ -1,12 +1,13 @@
 /**
  * Short questions between processes that know the same secret; what is asked and answered is the
- * callers' matter. A connection has one question: the asking side sends nothing of it before the
- * other has shown that it knows the secret.
+ * callers' matter. A connection has one question at a time, any number behind each other: the
+ * asking side (asker.ts) sends nothing of one before the other has shown that it knows the secret.
  *
- *   asking: "PGQ1", key id [8], nonce [32] · answering: nonce [32], proof [32]
- *   asking: proof [32], length u32, question · answering: length u32, answer
+ *   asking: "PGQ2", key id [8], nonce [32] · answering: nonce [32], proof [32]
+ *   asking: proof [32]
+ *   asking: length u32, question · answering: length u32, answer · and so on
  */
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import { systemTimer, type Timer } from "#base";
 import { ByteReader } from "./byte-reader.ts";
 import {
@@ -19,16 +20,14 @@ import {
   proofOf,
 } from "./challenge.ts";
 import type { PeerAddress } from "./contract.ts";
-import { checkServerOptions, isLoopback } from "./options.ts";
-import { TransferError } from "./transfer-error.ts";
+import { checkServerOptions } from "./options.ts";
+import { framed, LENGTH_BYTES, MAGIC, QUESTION_BYTES_MAX } from "./question-frames.ts";
 
-const MAGIC = Buffer.from("PGQ1");
-const LENGTH_BYTES = 4;
 const HANDSHAKE_MS = 5000;
-const CONNECT_MS = 2000;
-/** Ten times the ids of the longest contexts that are served. */
-const QUESTION_BYTES_MAX = 16 * 2 ** 20;
-const ANSWER_BYTES_MAX = 2 ** 20;
+/** A question takes no longer to come, once it has begun. */
+const QUESTION_MS = 5000;
+/** A connection without a question ends after so long. */
+const IDLE_MS = 60_000;
 const CONNECTIONS_MAX = 1024;
 
 export interface QuestionServerOptions {
@@ -51,21 +50,29 @@ export interface QuestionServer {
   close(): Promise<void>;
 }
 
+interface Connection {
+  /** It waits for its next question. */
+  isIdle: boolean;
+}
+
 /** Rejects with INVALID_ARGUMENT for an address that others reach, without a secret. */
 export async function openQuestionServer(options: QuestionServerOptions): Promise<QuestionServer> {
   const { host = "127.0.0.1", port = 0, secrets } = options;
   checkServerOptions({ host, secret: secrets[0] ?? "" });
-  const open = new Set<Socket>();
+  const open = new Map<Socket, Connection>();
   const server = createServer((socket) => {
-    if (open.size >= CONNECTIONS_MAX) {
+    socket.on("error", () => {});
+    if (open.size >= CONNECTIONS_MAX && !endIdle(open)) {
       socket.destroy();
       return;
     }
-    open.add(socket);
-    socket.on("error", () => {});
+    const connection: Connection = { isIdle: false };
+    open.set(socket, connection);
     socket.on("close", () => open.delete(socket));
     socket.setNoDelay(true);
-    void answerOne(socket, options).catch(() => socket.destroy());
+    void answerAll(socket, options, connection)
+      .catch(() => {})
+      .finally(() => socket.destroy());
   });
   const address = await listen(server, host, port);
   return {
@@ -75,7 +82,7 @@ export async function openQuestionServer(options: QuestionServerOptions): Promis
     },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      for (const socket of open) socket.destroy();
+      for (const socket of open.keys()) socket.destroy();
       await closed;
     },
   };
@@ -91,108 +98,57 @@ function listen(server: Server, host: string, port: number): Promise<PeerAddress
   });
 }
 
-async function answerOne(socket: Socket, options: QuestionServerOptions): Promise<void> {
-  const { secrets, answer, timer = systemTimer } = options;
-  const stop = timer.after(HANDSHAKE_MS, () => socket.destroy());
-  const reader = new ByteReader(socket);
-  const hello = await reader.take(MAGIC.length + KEY_ID_BYTES + NONCE_BYTES);
-  if (hello === null || !hello.subarray(0, MAGIC.length).equals(MAGIC)) {
+/** Makes room: ends the connection that is oldest of those without a question. */
+function endIdle(open: ReadonlyMap<Socket, Connection>): boolean {
+  for (const [socket, { isIdle }] of open) {
+    if (!isIdle) continue;
     socket.destroy();
-    return;
+    return true;
   }
+  return false;
+}
+
+/** Until the connection ends, or does what it should not. */
+async function answerAll(
+  socket: Socket,
+  options: QuestionServerOptions,
+  connection: Connection,
+): Promise<void> {
+  const { answer, timer = systemTimer } = options;
+  const reader = new ByteReader(socket);
+  const within = async <Result>(ms: number, wait: Promise<Result>): Promise<Result> => {
+    const stop = timer.after(ms, () => socket.destroy());
+    return await wait.finally(stop);
+  };
+  if (!(await within(HANDSHAKE_MS, isAdmitted(socket, reader, options)))) return;
+  for (let isFirst = true; ; isFirst = false) {
+    connection.isIdle = !isFirst;
+    const head = await within(isFirst ? HANDSHAKE_MS : IDLE_MS, reader.take(LENGTH_BYTES));
+    connection.isIdle = false;
+    const bytes = head?.readUInt32LE(0) ?? 0;
+    if (head === null || bytes > QUESTION_BYTES_MAX) return;
+    const question = await within(QUESTION_MS, reader.take(bytes));
+    if (question === null) return;
+    socket.write(framed(await answer(question)));
+  }
+}
+
+/** Shows that this side knows the secret that is meant, and asks for it. */
+async function isAdmitted(
+  socket: Socket,
+  reader: ByteReader,
+  { secrets }: QuestionServerOptions,
+): Promise<boolean> {
+  const hello = await reader.take(MAGIC.length + KEY_ID_BYTES + NONCE_BYTES);
+  if (hello === null || !hello.subarray(0, MAGIC.length).equals(MAGIC)) return false;
   const wanted = hello.subarray(MAGIC.length, MAGIC.length + KEY_ID_BYTES);
   const asked = hello.subarray(MAGIC.length + KEY_ID_BYTES);
   const known = secrets.length === 0 ? [""] : secrets;
   // A stranger is told no more than that nothing it knows is right.
   const secret = known.find((one) => keyId(one).equals(wanted));
-  if (secret === undefined) {
-    socket.destroy();
-    return;
-  }
+  if (secret === undefined) return false;
   const answered = newNonce();
   socket.write(Buffer.concat([answered, proofOf("answers", secret, asked, answered)]));
-  const head = await reader.take(PROOF_BYTES + LENGTH_BYTES);
-  const bytes = head?.readUInt32LE(PROOF_BYTES) ?? 0;
-  const expected = proofOf("asks", secret, asked, answered);
-  if (head === null || !isProof(head.subarray(0, PROOF_BYTES), expected)) {
-    socket.destroy();
-    return;
-  }
-  const question = bytes <= QUESTION_BYTES_MAX ? await reader.take(bytes) : null;
-  stop();
-  if (question === null) {
-    socket.destroy();
-    return;
-  }
-  socket.end(framed(await answer(question)));
-}
-
-export interface Asking {
-  readonly secret: string;
-  readonly signal?: AbortSignal;
-  readonly deadlineMs: number;
-  readonly timer?: Timer;
-}
-
-/** Asks another process. Rejects with a TransferError, or the signal's reason. */
-export async function askPeer(
-  peer: PeerAddress,
-  question: Uint8Array,
-  { secret, signal, deadlineMs, timer = systemTimer }: Asking,
-): Promise<Uint8Array> {
-  signal?.throwIfAborted();
-  if (secret === "" && !isLoopback(peer.host)) {
-    throw new TransferError("refused", `${peer.host} is another machine, and there is no secret`);
-  }
-  const socket = connect(peer.port, peer.host);
-  let why = "closed" as "closed" | "timed_out";
-  const late = () => {
-    why = "timed_out";
-    socket.destroy();
-  };
-  const abort = () => socket.destroy();
-  signal?.addEventListener("abort", abort, { once: true });
-  const stop = timer.after(deadlineMs, late);
-  const stopConnecting = timer.after(Math.min(CONNECT_MS, deadlineMs), late);
-  socket.on("error", () => {});
-  socket.setNoDelay(true);
-  socket.once("connect", stopConnecting);
-  try {
-    return await exchange(socket, question, secret);
-  } catch (error) {
-    signal?.throwIfAborted();
-    if (why === "timed_out") throw new TransferError("timed_out", "it did not answer in time");
-    throw error;
-  } finally {
-    stop();
-    stopConnecting();
-    signal?.removeEventListener("abort", abort);
-    socket.destroy();
-  }
-}
-
-async function exchange(socket: Socket, question: Uint8Array, secret: string) {
-  const reader = new ByteReader(socket);
-  const asked = newNonce();
-  socket.write(Buffer.concat([MAGIC, keyId(secret), asked]));
-  const hello = await reader.take(NONCE_BYTES + PROOF_BYTES);
-  if (hello === null) throw new TransferError("closed", "nobody there answers to this secret");
-  const answered = hello.subarray(0, NONCE_BYTES);
-  const expected = proofOf("answers", secret, asked, answered);
-  if (!isProof(hello.subarray(NONCE_BYTES), expected)) {
-    throw new TransferError("refused", "it does not know the secret");
-  }
-  socket.write(Buffer.concat([proofOf("asks", secret, asked, answered), framed(question)]));
-  const head = await reader.take(LENGTH_BYTES);
-  const bytes = head?.readUInt32LE(0) ?? 0;
-  if (bytes > ANSWER_BYTES_MAX) throw new TransferError("corrupt", "its answer is too long");
-  const answer = head === null ? null : await reader.take(bytes);
-  if (answer === null) throw new TransferError("closed", "it ended without an answer");
-  return answer;
-}
-
-function framed(bytes: Uint8Array): Buffer {
-  const length = Buffer.alloc(LENGTH_BYTES);
-  length.writeUInt32LE(bytes.length);
-  return Buffer.concat([length, bytes]);
+  const proof = await reader.take(PROOF_BYTES);
+  return proof !== null && isProof(proof, proofOf("asks", secret, asked, answered));
 }

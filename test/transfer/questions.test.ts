@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { askPeer, openQuestionServer, type QuestionServer } from "#transfer";
+import { type Asking, openAsker, openQuestionServer, type QuestionServer } from "#transfer";
 
 const opened: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -31,9 +31,75 @@ function sendRaw(port: number, bytes: Uint8Array, end = false): Promise<Buffer> 
   });
 }
 
+/** One question of a process that asks no other. */
+async function askPeer(
+  peer: { readonly host: string; readonly port: number },
+  question: Uint8Array,
+  { secret, ...how }: Asking & { readonly secret: string },
+): Promise<Uint8Array> {
+  const asker = openAsker({ secret });
+  return await asker.ask(peer, question, how).finally(() => asker.close());
+}
+
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 const ask = (server: { address: { host: string; port: number } }, secret: string, body = "hello") =>
   askPeer(server.address, Buffer.from(body), { secret, deadlineMs: 3000 });
+
+describe("connections of questions", () => {
+  const how = { deadlineMs: 3000 };
+  const hello = Buffer.from("hello");
+
+  test("[TR63] are kept for further questions, and show the secret once", async () => {
+    const server = await serve(["s1"]);
+    const asker = openAsker({ secret: "s1" });
+    opened.push(asker);
+    for (let round = 0; round < 3; round++) {
+      expect(text(await asker.ask(server.address, hello, how))).toBe("re:hello");
+      expect([server.connections, asker.kept]).toEqual([1, 1]);
+    }
+    const many = Array.from({ length: 9 }, () => asker.ask(server.address, hello, how));
+    expect((await Promise.all(many)).map(text)).toEqual(Array(9).fill("re:hello"));
+    expect(asker.kept).toBe(4);
+    await expect.poll(() => server.connections).toBe(4);
+    asker.close();
+    await expect.poll(() => server.connections).toBe(0);
+  });
+
+  test("[TR63] that the other side ended are opened anew", async () => {
+    const first = await openQuestionServer({ secrets: [], answer: async () => Buffer.from("1") });
+    const asker = openAsker({ secret: "" });
+    opened.push(asker);
+    expect(text(await asker.ask(first.address, hello, how))).toBe("1");
+    await first.close();
+    const { port } = first.address;
+    const again = { port, secrets: [], answer: async () => Buffer.from("2") };
+    opened.push(await openQuestionServer(again));
+    expect(text(await asker.ask(first.address, hello, how))).toBe("2");
+  });
+
+  test("[TR63] whose question was given up are not used again", async () => {
+    let silent = true;
+    const server = await serve([], async (question) => {
+      if (silent) await new Promise((resolve) => setTimeout(resolve, 200));
+      return question;
+    });
+    const asker = openAsker({ secret: "" });
+    opened.push(asker);
+    const late = asker.ask(server.address, Buffer.from("first"), { deadlineMs: 50 });
+    await expect(late).rejects.toMatchObject({ code: "timed_out" });
+    expect(asker.kept).toBe(0);
+    silent = false;
+    expect(text(await asker.ask(server.address, Buffer.from("second"), how))).toBe("second");
+  });
+
+  test("[TR63] without a question make room for others", async () => {
+    const server = await serve([]);
+    const askers = Array.from({ length: 1030 }, () => openAsker({ secret: "" }));
+    opened.push(...askers);
+    for (const asker of askers) await asker.ask(server.address, hello, how);
+    expect(server.connections).toBeLessThanOrEqual(1024);
+  });
+});
 
 describe("questions", () => {
   test("[TR60] are answered between processes that know one secret, or none", async () => {
@@ -136,7 +202,7 @@ describe("questions", () => {
       await Promise.all(
         Array.from({ length: 50 }, () => {
           const bytes = Buffer.alloc(next() % 200, next() % 256);
-          if (next() % 2 === 0) bytes.write("PGQ1");
+          if (next() % 2 === 0) bytes.write("PGQ2");
           return sendRaw(server.address.port, bytes, true);
         }),
       );

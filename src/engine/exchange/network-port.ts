@@ -1,7 +1,7 @@
 import type { Timer } from "#base";
 import type { EngineOptions } from "#engine/protocol";
 import {
-  askPeer,
+  openAsker,
   openQuestionServer,
   openTransferClient,
   openTransferServer,
@@ -27,6 +27,7 @@ export async function openPeerPort(
   const onForgotten = (description: string) => forgotten(description);
   const client = openTransferClient({ ...own, onForgotten });
   const placed: PlacedMemory[] = [];
+  const asker = openAsker({ secret, timer });
   let answer: (message: Uint8Array) => Promise<Uint8Array> = async () => {
     throw new Error("Cannot answer yet: the model is being loaded");
   };
@@ -49,11 +50,12 @@ export async function openPeerPort(
       },
       read: (read) => client.read(read),
       ask: ({ peer, message, signal, deadlineMs }) =>
-        askPeer(peer, message, { secret, signal, deadlineMs, timer }),
+        asker.ask(peer, message, { signal, deadlineMs }),
       onAsk: (how) => {
         answer = how;
       },
       close: async () => {
+        asker.close();
         await questions.close();
         await client.close();
         await data.close();

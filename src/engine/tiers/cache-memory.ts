@@ -166,7 +166,7 @@ export class CacheMemory {
     const { peers = null } = options;
     const caches = drafterBlocks === null ? [blocks] : [blocks, drafterBlocks];
     const pulls =
-      peers === null ? null : new DevicePulls({ device, caches, timer, warn: options.warn });
+      peers === null ? null : new DevicePulls({ device, caches, clock, timer, warn: options.warn });
     const ends = { store, clock, timer, onFinished, peers, pulls };
     const mover = new LevelMover({ device, cache: blocks, host, beside, ...ends });
     const measured = await mover.measure();

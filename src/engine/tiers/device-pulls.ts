@@ -1,5 +1,5 @@
 /** Copies of blocks from other engines' devices of this machine. */
-import type { Timer } from "#base";
+import type { Clock, Timer } from "#base";
 import type { Device, KvPool, MovesMark, PeerPool } from "#devices";
 import type { ForeignRange } from "#transfer";
 
@@ -22,11 +22,13 @@ export interface DevicePullsOptions {
   readonly device: Device;
   /** This engine's pools, one for each part of a block. */
   readonly caches: readonly KvPool[];
+  readonly clock: Clock;
   readonly timer: Timer;
   readonly warn: (message: string) => void;
 }
 
-/** A copy takes about as long. */
+/** Most copies are done within this time: their ends are looked for in every turn of the loop. */
+const BUSY_MS = 2;
 const LOOK_MS = 1;
 
 /**
@@ -162,7 +164,7 @@ export class DevicePulls {
       };
       try {
         const mark = this.#options.device.pullBlocks(cache, peer, Int32Array.from(pairs));
-        this.#await(mark, end);
+        this.#await(mark, this.#options.clock.nowMs() + BUSY_MS, end);
       } catch (error) {
         this.#options.warn(`Cannot copy from another engine's device: ${String(error)}`);
         end(false);
@@ -170,7 +172,7 @@ export class DevicePulls {
     }
   }
 
-  #await(mark: MovesMark, end: (ok: boolean) => void): void {
+  #await(mark: MovesMark, busyUntilMs: number, end: (ok: boolean) => void): void {
     let isDone = false;
     try {
       isDone = mark.isDone();
@@ -178,8 +180,11 @@ export class DevicePulls {
       end(false); // The device failed, which its steps report.
       return;
     }
+    const { clock, timer } = this.#options;
+    const again = () => this.#await(mark, busyUntilMs, end);
     if (isDone) end(true);
-    else this.#options.timer.after(LOOK_MS, () => this.#await(mark, end));
+    else if (clock.nowMs() < busyUntilMs) setImmediate(again);
+    else timer.after(LOOK_MS, again);
   }
 }
 

@@ -45,6 +45,15 @@ const decodes = [
   [33, 1],
 ] as const;
 
+/** As many rows as four query tiles have, fewer, and single ones. */
+const ends = [
+  [300, 16],
+  [40, 1],
+  [90, 7],
+  [16, 16],
+  [3, 3],
+] as const;
+
 const cases: readonly Case[] = [
   { name: "decodes", shape: llama, spans: decodes },
   { name: "one short decode", shape: llama, spans: [[5, 1]] },
@@ -58,6 +67,19 @@ const cases: readonly Case[] = [
       [3, 3],
       [20, 0],
       [9, 1],
+    ],
+  },
+  { name: "ends of prompts", shape: llama, spans: ends },
+  { name: "one end of a prompt", shape: llama, spans: [[sized(300, 900), 16]] },
+  { name: "ends of prompts, a window", shape: llama, spans: ends, more: { window: 50, sinks: 3 } },
+  { name: "ends of prompts, heads of 64", shape: { ...llama, headDim: 64 }, spans: ends },
+  {
+    name: "ends of prompts, heads of 256",
+    shape: { ...llama, headDim: 256 },
+    spans: [
+      [100, 8],
+      [40, 1],
+      [30, 5],
     ],
   },
   { name: "f16", shape: { ...llama, format: "f16" }, spans: decodes },

@@ -19,7 +19,7 @@ const handleBytes = 64;
 const lazyPeerAccess = 1;
 
 /** From this size on a copy of its own is quicker than a share of a kernel's. */
-const copyBytesMin = 1 << 18;
+const copyBytesMin = 1 << 24;
 
 /** Blocks of threads in one launch: a peer's memory takes long to answer. */
 const gridBlocks = 64;

@@ -21,6 +21,8 @@ const warpThreads = 32;
 /** Most query rows that one pass over keys and values serves: more do not fit the registers. */
 const queryTileRows = { usual: 16, largeHeads: 8 } as const;
 
+/** Query tiles of a kv head that a sequence may have (bench/gpu/short-prompts.mjs). */
+const queryTilesMax = 4;
 /**
  * KV tiles that a warp of a split reads before a query tile gets another split: merging the partial
  * results of two takes as long as some tiles. For one sequence, which leaves most of the GPU idle,
@@ -82,10 +84,12 @@ export function decodesFrom(cache: KvPool, out: WeightFormat, sequences: number)
 
 /**
  * Most rows of a sequence that `attendDecode` handles, apart from single tokens, which it always
- * handles: `decodeRows` of `AttentionInput`.
+ * handles: `decodeRows` of `AttentionInput`. Each query tile reads the context once, but all of the
+ * GPU does: the prefill kernels walk over it with one block for each kv head.
  */
 export function decodeRowsOf(input: PagedAttentionInput): number {
-  return kvPoolOf(input.cache).headDim > 128 ? queryTileRows.largeHeads : queryTileRows.usual;
+  const { usual, largeHeads } = queryTileRows;
+  return queryTilesMax * (kvPoolOf(input.cache).headDim > 128 ? largeHeads : usual);
 }
 
 /** The decoded sequences, and the launch for them. */
