@@ -8,7 +8,8 @@
 // the medians of alternated runs, in ms from the request to its first token, and whether the tokens
 // were the same. With --streams: gaps between tokens of as many running streams, undisturbed, while
 // prompts of 8,192 tokens come whose keys and values another worker computes, and while this one
-// computes them in chunks itself. Streams are read by a process of their own.
+// computes them in chunks itself. Streams are read by a process of their own, and begin anew for
+// each phase: steps take longer the longer their contexts are.
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -126,27 +127,38 @@ async function readStreams() {
   await Promise.all(Array.from({ length: streams }, one));
 }
 
-/** Gaps of streams that run, in three phases. */
-async function gapsOf(decode, source) {
-  const streams = Number(values.streams);
-  const seconds = Number(values.seconds);
-  const read = JSON.stringify({ url: decode.url, streams, tokens: 16_000 });
+/** Streams that a process of their own reads. */
+async function startStreams(url, streams) {
+  const read = JSON.stringify({ url, streams, tokens: 16_000 });
   const reader = spawn(process.execPath, [fileURLToPath(import.meta.url), "--read", read], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const lines = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
-  const take = async () => {
-    reader.stdin.write("take\n");
-    return JSON.parse((await lines.next()).value);
+  await sleep(3000);
+  return {
+    take: async () => {
+      reader.stdin.write("take\n");
+      return JSON.parse((await lines.next()).value);
+    },
+    end: async () => {
+      reader.stdin.write("end\n");
+      await new Promise((resolve) => reader.once("exit", resolve));
+    },
   };
+}
+
+/** Gaps of streams that run, in three phases. */
+async function gapsOf(decode, source) {
+  const streams = Number(values.streams);
+  const seconds = Number(values.seconds);
   const phases = {
     undisturbed: null,
     "prompts elsewhere": source,
     "prompts here, in chunks": "here",
   };
   const rows = [];
-  await sleep(4000);
   for (const [phase, from] of Object.entries(phases)) {
+    const { take, end: endStreams } = await startStreams(decode.url, streams);
     await take();
     const end = performance.now() + 1000 * seconds;
     const first = [];
@@ -161,7 +173,8 @@ async function gapsOf(decode, source) {
     }
     const gaps = await take();
     await Promise.all(asked);
-    await sleep(500);
+    await endStreams();
+    await sleep(1000);
     rows.push({
       ...{ phase, streams, gaps: gaps.length },
       ...{ p50: rounded(median(gaps)), p99: rounded(quantile(gaps, 0.99)) },
@@ -170,7 +183,6 @@ async function gapsOf(decode, source) {
     });
     console.log(JSON.stringify(rows.at(-1)));
   }
-  reader.stdin.write("end\n");
   return rows;
 }
 
@@ -180,7 +192,9 @@ async function firstTokens(prefill, decode, source) {
     const local = [];
     const remote = [];
     let equal = 0;
-    for (let run = -2; run < runs; run++) {
+    // Code that runs for the first times is slow on all sides.
+    const warmUps = length < 2048 ? 30 : 5;
+    for (let run = -warmUps; run < runs; run++) {
       // The same prompt, to another worker each: neither has it stored.
       const ids = prompt(length);
       const far = await firstTokenMs(decode.url, ids, source);

@@ -48,7 +48,8 @@ export class KvCache {
   readonly groupCount: number;
   /** Blocks that travel to other engines and come from them. */
   readonly peers: PeerBooks;
-  readonly #storesTails: boolean;
+  /** Whether partly filled blocks at the ends of sequences are stored, and found. */
+  readonly storesTails: boolean;
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
   readonly #publisher: Publisher;
@@ -67,7 +68,7 @@ export class KvCache {
     this.groupCount = this.windows.length;
     this.hasWindow = this.windows.some((window) => window !== null);
     const { partialReuse = true, copyOnPartialReuse = true } = shape;
-    this.#storesTails = this.prefixCaching && partialReuse;
+    this.storesTails = this.prefixCaching && partialReuse;
     this.#blocksPerLevel = books.blocksPerLevel;
     this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel, this.groupCount) : null;
     this.#books = new CacheBooks(books, {
@@ -288,7 +289,7 @@ export class KvCache {
    */
   release(table: BlockTable, tail: StoredTail | null = null): void {
     for (const part of table.parts) {
-      if (tail !== null && this.#storesTails && !part.swapped) {
+      if (tail !== null && this.storesTails && !part.swapped) {
         this.#publisher.publishTail(part, tail);
       }
       this.#tables.empty(part);

@@ -82,7 +82,7 @@ test.for(lives)(
 
 test("[KV1] [KV34] a random life with three levels does everything there is to do", () => {
   const life = new CacheLife(SHAPES["three levels"] ?? { blocks: 10, blockTokens: 4 }, 70);
-  for (let operation = 0; operation < 6000; operation++) life.live();
+  for (let operation = 0; operation < 12_000; operation++) life.live();
   expect([...life.operations.keys()].sort()).toEqual([...OPERATION_NAMES].sort());
   const [device, host, disk] = life.cache.stats().levels;
   for (const level of [device, host, disk]) {

@@ -60,7 +60,7 @@ export class PretendPeers {
 
   /** Another engine asks for a prompt's blocks: all, or those behind some. */
   startSend(travelling: TravellingPrompt): boolean {
-    const blocks = this.#fullBlocks(travelling);
+    const blocks = this.#blocksOf(travelling);
     if (blocks === 0) return false;
     const from = this.#below(3) === 0 ? this.#below(blocks) : 0;
     const transfer = this.#add("send", travelling, { from, blocks });
@@ -74,7 +74,7 @@ export class PretendPeers {
   startReceive(travelling: TravellingPrompt): boolean {
     const { scope, tokens, keys } = travelling.prompt;
     const from = this.#cache.match(scope, tokens, keys).blocks.length;
-    const to = this.#fullBlocks(travelling);
+    const to = this.#blocksOf(travelling);
     if (to <= from) return false;
     const { prompt } = travelling;
     const start = { from, to, level: this.#level() };
@@ -183,7 +183,9 @@ export class PretendPeers {
     digests: readonly number[],
   ): void {
     const { blockTokens } = this.#cache;
-    for (let offset = 0; offset < blockTokens; offset++) {
+    // The last block may be filled in part: the rest is anything.
+    const count = Math.min(blockTokens, digests.length - index * blockTokens);
+    for (let offset = 0; offset < count; offset++) {
       const expected = digestIn(digests[index * blockTokens + offset] ?? Number.NaN, group);
       if (this.#slots.read(block, offset) === expected) continue;
       throw new Error(`Block ${index} of a transfer has another history's keys and values`);
@@ -214,7 +216,10 @@ export class PretendPeers {
     return found;
   }
 
-  #fullBlocks({ prompt }: TravellingPrompt): number {
-    return Math.floor(prompt.tokens.length / this.#cache.blockTokens);
+  /** Full blocks, and the partly filled last one half of the time. */
+  #blocksOf({ prompt }: TravellingPrompt): number {
+    const whole = prompt.tokens.length / this.#cache.blockTokens;
+    const tails = this.#cache.storesTails && this.#below(2) === 0;
+    return tails ? Math.ceil(whole) : Math.floor(whole);
   }
 }

@@ -173,6 +173,55 @@ describe("blocks that leave from the device", () => {
   });
 });
 
+describe("partly filled last blocks", () => {
+  const short = prompt.slice(0, 14);
+
+  test.each(["host", "device"] as const)(
+    "[KV57] are sent from what begins with them: %s",
+    (level) => {
+      const peer = new Peer();
+      const { sends } = peer.cache.peers;
+      const start = { prompt: lookUp(short), from: 0, level };
+      expect(sends.reach(start, 4)).toBe(0);
+      // Two more tokens, so that the block is full.
+      peer.manager.pass([...prompt, 99]);
+      expect(sends.reach(start, 4)).toBe(4);
+      sends.start(1, start);
+      expect(sends.advance(1, 4)).toBe(4);
+      expect(peer.take().map(({ piece }) => piece)).toEqual([0, 1, 2, 3]);
+      sends.end(1);
+      peer.finish();
+      expect(peer.held()).toEqual([0, 0]);
+      // One token less than is wanted does not do.
+      const other = new Peer();
+      other.manager.pass([...prompt.slice(0, 13), 99]);
+      expect(other.cache.peers.sends.reach(start, 4)).toBe(3);
+    },
+  );
+
+  test.each(["host", "device"] as const)(
+    "[KV57] are found, copied, and evicted first: %s",
+    (level) => {
+      const peer = new Peer();
+      const { receives } = peer.cache.peers;
+      expect(receives.start(7, lookUp(short), { from: 0, to: 4, level })).toBe(4);
+      peer.take();
+      expect(peer.finish().at(-1)).toEqual({ transfer: 7, blocks: 4 });
+      const match = peer.cache.match("", Int32Array.from([...short, -1]));
+      expect([match.tokens, match.partial?.tokens]).toEqual([14, 2]);
+      const tail = match.partial?.block;
+      const sequence = peer.manager.add([...short, 77]);
+      expect(sequence.cached).toBe(14);
+      expect(sequence.table.get(3)).not.toBe(tail);
+      receives.end(7);
+      peer.manager.remove(sequence);
+      expect(peer.held()).toEqual([0, 0]);
+      const again = peer.cache.match("", Int32Array.from([...short, 77, -1]));
+      expect(again.tokens).toBe(14);
+    },
+  );
+});
+
 describe("blocks that come to the device", () => {
   test("[KV56] are stored there, found, and held until the transfer ends", () => {
     const peer = new Peer({ hostBlocks: 0 });

@@ -3,7 +3,7 @@ import { type EngineRequest, firstKeyOf, PEER_CLIENT, type RequestKey } from "#e
 import { type LookUp, scopeKey, type TransferLevel } from "#kvcache";
 import { SamplingParams } from "#sampling";
 import { type BlockAnswer, type BlockAsk, decodeAsk, encodeAnswer } from "./block-ask.ts";
-import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
+import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
 import type { PortOffer } from "./peer-port.ts";
 
 /** Blocks that another engine reads. */
@@ -133,7 +133,8 @@ export class BlockExports {
     const scope = scopeKey({ loraId: null, cacheSalt });
     const prompt: LookUp = { scope, tokens, keys: null };
     const stored = cache.match(scope, tokens).blocks.length;
-    const full = Math.min(fullBlocks(tokens.length, cache.blockTokens), from + ask.blocks);
+    const all = storedBlocks(tokens.length, cache.blockTokens, cache.storesTails);
+    const full = Math.min(all, from + ask.blocks);
     const level = this.#levelFor(ask, prompt, full);
     const start = { prompt, from, level };
     // What is farther away is brought there by the request that continues it.

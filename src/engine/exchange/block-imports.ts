@@ -2,7 +2,7 @@ import { messageOf } from "#base";
 import { type EngineRequest, type RequestKey, toWire, type WireError } from "#engine/protocol";
 import { type EndedReceive, scopeKey, type TransferLevel } from "#kvcache";
 import { type BlocksToCome, decodeAnswer, encodeAsk } from "./block-ask.ts";
-import { type ExchangeParts, fullBlocks } from "./exchange-parts.ts";
+import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
 const ANSWER_MS = 5000;
@@ -64,7 +64,7 @@ export class BlockImports {
   start(request: EngineRequest): void {
     const { engine, cache } = this.#parts;
     const { promptTokenIds: tokens, cacheSalt, kvSource } = request;
-    const wanted = fullBlocks(tokens.length, cache.blockTokens);
+    const wanted = storedBlocks(tokens.length - 1, cache.blockTokens, false);
     const scope = scopeKey({ loraId: null, cacheSalt });
     const from = cache.match(scope, tokens).blocks.length;
     const reads = !request.params.skipReadingPrefixCache && request.params.promptLogprobs === null;
@@ -131,7 +131,9 @@ export class BlockImports {
     const { blockTokens } = this.#parts.cache;
     started.added = true;
     started.stopLooking();
-    const made = Math.max(0, blocks - Math.max(from, storedThere ?? 0)) * blockTokens;
+    const found = Math.min(blocks * blockTokens, request.promptTokenIds.length - 1);
+    const known = Math.max(from, storedThere ?? 0) * blockTokens;
+    const made = request.kvSource?.compute === true ? Math.max(0, found - known) : 0;
     try {
       this.#parts.engine.add({ ...request, computedElsewhere: made });
     } catch (error) {
@@ -175,9 +177,10 @@ export class BlockImports {
   #takeRoom(started: Import, level: TransferLevel): number {
     const { cache, traffic } = this.#parts;
     const { request, from } = started;
-    const { promptTokenIds: tokens, cacheSalt } = request;
+    const { promptTokenIds, cacheSalt } = request;
+    const tokens = promptTokenIds.subarray(0, -1);
     const prompt = { scope: scopeKey({ loraId: null, cacheSalt }), tokens, keys: null };
-    const to = fullBlocks(tokens.length, cache.blockTokens);
+    const to = storedBlocks(tokens.length, cache.blockTokens, cache.storesTails);
     const transfer = this.#nextTransfer();
     const blocks = cache.peers.receives.start(transfer, prompt, { from, to, level });
     if (blocks === 0) return 0;
@@ -197,7 +200,7 @@ export class BlockImports {
     const sharingScope = level === "device" ? ownScope : null;
     const message = encodeAsk({
       ...{ ...identity, cacheSalt, sharingScope, from, blocks, compute, priority, deadlineMs },
-      tokens: tokens.slice(0, (from + blocks) * cache.blockTokens + 1),
+      tokens: tokens.slice(0, Math.min((from + blocks) * cache.blockTokens, tokens.length - 1)),
     });
     const { signal } = stop;
     const asked = { peer, message, signal, deadlineMs: Math.min(ANSWER_MS, deadlineMs) };

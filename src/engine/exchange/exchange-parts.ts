@@ -40,7 +40,10 @@ export interface ExchangeEngine {
   stats(): Pick<LoopStats, "waiting">;
 }
 
-/** Full blocks of a prompt that can be stored before its last token is computed. */
-export function fullBlocks(tokens: number, blockTokens: number): number {
-  return Math.floor((tokens - 1) / blockTokens);
+/**
+ * Blocks of so many tokens that can be stored: with `tails` the last may be filled in part. Of a
+ * prompt all tokens but the last are stored, which the engine that samples computes.
+ */
+export function storedBlocks(tokens: number, blockTokens: number, tails: boolean): number {
+  return tails ? Math.ceil(tokens / blockTokens) : Math.floor(tokens / blockTokens);
 }

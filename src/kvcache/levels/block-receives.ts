@@ -16,7 +16,7 @@ const DEVICE_SHARE = 0.5;
 /** Of the device's blocks that are free or cached, as many stay for sequences that run. */
 const DEVICE_LEFT_SHARE = 1 / 16;
 
-/** A prompt's blocks [from, to), and where they arrive. */
+/** A prompt's blocks [from, to), of which the last may be a part, and where they arrive. */
 interface ReceiveStart {
   readonly from: number;
   readonly to: number;
@@ -37,6 +37,8 @@ interface Receive {
   readonly filled: Map<number, BlockId>;
   /** The stored prefix, and blocks that were stored: held, so that it stays whole. */
   readonly held: BlockId[];
+  /** Those that are a part of a block: of no use once a sequence has its own copy. */
+  readonly parts: BlockId[];
   /** The first piece that did not come: none from it on can be stored. */
   brokenFrom: number;
   ended: boolean;
@@ -106,7 +108,8 @@ export class BlockReceives {
     const room = expected.size;
     this.#roomLeft[level] -= room;
     const rest = { filled: new Map(), brokenFrom: Number.POSITIVE_INFINITY, ended: false };
-    this.#receives.set(transfer, { room, level, chains, from, expected, held, ...rest });
+    const own = { chains, from, expected, held, parts: [] };
+    this.#receives.set(transfer, { room, level, ...own, ...rest });
     for (const [piece, block] of expected) {
       this.#jobs.push({ kind: "receive", transfer, piece, block });
     }
@@ -154,6 +157,10 @@ export class BlockReceives {
     this.#releaseAll([...receive.filled.values()]);
     receive.filled.clear();
     this.#releaseAll(receive.held.splice(0));
+    for (const block of receive.parts) {
+      const books = this.#books.booksOf(block);
+      if (books.holders(block) === 0 && books.isPublished(block)) this.#books.demote(block);
+    }
     if (receive.expected.size === 0) this.#forget(transfer, receive);
   }
 
@@ -253,10 +260,10 @@ export class BlockReceives {
   }
 
   /** False: its prefix was forgotten meanwhile, or stored contents cannot be held. */
-  #storeOne({ held }: Receive, chain: StoredChain, host: BlockId): boolean {
+  #storeOne({ held, parts }: Receive, chain: StoredChain, host: BlockId): boolean {
     const { index } = this.#books;
     const place = chain.nextPlace;
-    const known = place === null ? null : index.find(place);
+    const known = chain.next();
     if (place === null || known !== null) this.#books.release(host);
     if (place === null) return false;
     if (known !== null) {
@@ -264,6 +271,7 @@ export class BlockReceives {
       chain.follow(known);
       return this.#hold(known, held);
     }
+    if (chain.nextTokens < this.#shape.blockTokens) parts.push(host);
     const node = index.insert(place, host);
     this.#books.booksOf(host).publish(host);
     chain.follow(node);

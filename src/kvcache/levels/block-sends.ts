@@ -76,7 +76,7 @@ export class BlockSends {
     return reached;
   }
 
-  /** Begins to send the prompt's full blocks from `from` on, under the caller's key. */
+  /** Begins to send the prompt's blocks from `from` on, under the caller's key. */
   start(transfer: number, { prompt, from, level }: SendStart): void {
     assert(!this.#sends.has(transfer), "Cannot start a transfer twice");
     const counts = { onTheWay: 0, sent: 0, ended: false };

@@ -1,7 +1,10 @@
 import { type LookUp, type NodeId, placeOf } from "#kvcache/contents";
 import type { CacheBooks } from "./cache-books.ts";
 
-/** Follows a prompt's stored full blocks in one group of layers, from the first one on. */
+/**
+ * Follows a prompt's stored blocks in one group of layers, from the first one on. The last block
+ * has the tokens that are left: contents that begin with these will do.
+ */
 export class StoredChain {
   readonly #books: CacheBooks;
   readonly #prompt: LookUp;
@@ -21,17 +24,32 @@ export class StoredChain {
     return this.#blocks;
   }
 
-  /** Where the next block belongs; null: what was followed is not stored any more. */
+  /** Tokens of the next block; 0: there is none. */
+  get nextTokens(): number {
+    const left = this.#prompt.tokens.length - this.#blocks * this.#blockTokens;
+    return Math.max(0, Math.min(this.#blockTokens, left));
+  }
+
+  /**
+   * Where the next block belongs; null: there is none, or what was followed is not stored any more.
+   */
   get nextPlace(): ReturnType<typeof placeOf> | null {
     const tip = this.#tip;
     if (tip !== null && this.#books.index.serialOf(tip) !== this.#serial) return null;
-    return placeOf(this.#prompt, tip, this.#blocks * this.#blockTokens, this.#blockTokens);
+    const count = this.nextTokens;
+    if (count === 0) return null;
+    return placeOf(this.#prompt, tip, this.#blocks * this.#blockTokens, count);
   }
 
   /** The next block, where it is stored. */
   next(): NodeId | null {
     const place = this.nextPlace;
-    return place === null ? null : this.#books.index.find(place);
+    if (place === null) return null;
+    const { index } = this.#books;
+    const count = this.nextTokens;
+    if (count === this.#blockTokens) return index.find(place);
+    const found = index.findPartial(place);
+    return found !== null && found.tokens >= count ? found.node : null;
   }
 
   /** Goes on behind the next block. */

@@ -42,7 +42,7 @@ test("blocks come to the device, and pass no host memory on either side", async 
     ...{ ...GREEDY, kvSource: sourceOf(giver.llm) },
   });
   expect(found?.cachedTokens).toBe(0);
-  expect(taker.llm.stats().computedPromptTokens).toBe(8);
+  expect(taker.llm.stats().computedPromptTokens).toBe(1);
   for (const { llm } of [giver, taker]) {
     await expectNothingHeld(llm);
     const [device, host] = llm.stats().cache?.levels ?? [];
@@ -63,8 +63,9 @@ test("what another engine has in host memory comes through host memory, to one t
   const [found] = await decode.generate([{ promptTokenIds: prompt }], {
     ...{ ...GREEDY, kvSource: sourceOf(giver, false) },
   });
-  expect(decode.stats().computedPromptTokens - before).toBe(8);
-  expect(found?.cachedTokens).toBe(192);
+  // The partly filled end is in host memory, too.
+  expect(decode.stats().computedPromptTokens - before).toBe(1);
+  expect(found?.cachedTokens).toBe(199);
   await expectNothingHeld(decode);
   await expectNothingHeld(giver);
   await giver.close();

@@ -48,8 +48,8 @@ describe("an engine that computes prompts for another one", () => {
         expect(found?.cachedTokens).toBe(0);
       }
       const steps = prefill.stats();
-      expect(steps.computedPromptTokens).toBe(3 * 321);
-      expect(decode.stats().computedPromptTokens).toBe(3 * 13);
+      expect(steps.computedPromptTokens).toBe(3 * 332);
+      expect(decode.stats().computedPromptTokens).toBe(3);
     }));
 
   test("fetches only what the other has stored, where it is not to compute", () =>

@@ -22,7 +22,7 @@ const lazyPeerAccess = 1;
 const copyBytesMin = 1 << 24;
 
 /** Blocks of threads in one launch: a peer's memory takes long to answer. */
-const gridBlocks = 64;
+const gridBlocks = 128;
 
 const params = moveParams();
 
