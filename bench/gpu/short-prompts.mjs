@@ -1,4 +1,4 @@
-// node bench/gpu/short-prompts.mjs [--tokens 8,16,32,64] [--contexts 512,2048,8192,32768] [--batches 1,8]
+// node bench/gpu/short-prompts.mjs [--tokens 8,16,32,64] [--contexts 512,2048,8192] [--batches 1,8]
 //
 // Attention of few new tokens behind long cached contexts, as ends of prompts have it: one layer of
 // Llama-3.1-8B in bf16, by the decode kernel (which cuts the context) and by the prefill kernel.

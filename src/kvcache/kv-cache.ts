@@ -48,7 +48,7 @@ export class KvCache {
   readonly groupCount: number;
   /** Blocks that travel to other engines and come from them. */
   readonly peers: PeerBooks;
-  /** Whether partly filled blocks at the ends of sequences are stored, and found. */
+  /** Whether partly filled blocks at ends of sequences are stored. */
   readonly storesTails: boolean;
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
@@ -374,7 +374,7 @@ export class KvCache {
     return reset(this.#books);
   }
 
-  /** Forgets all cached blocks; those that are held stay, and can still be found. Costs a scan. */
+  /** Forgets cached blocks; those that are held stay, and can still be found. Costs a scan. */
   forgetCached(): void {
     forgetCached(this.#books);
   }
@@ -384,10 +384,7 @@ export class KvCache {
     return this.#events?.flush() ?? [];
   }
 
-  /**
-   * All findable contents; null where events are off. The events behind those that were taken
-   * follow it without a gap. Costs a scan.
-   */
+  /** All findable contents, at the events that were taken; null: events are off. Costs a scan. */
   snapshot(): KvSnapshot | null {
     const blocks = this.#books.observer.snapshotBlocks();
     if (this.#events === null || blocks === null) return null;
