@@ -16,6 +16,7 @@ export type ErrorCode =
   | "DEVICE_FAILED" // a GPU or its context failed during work: only a new process helps
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit
   | "QUEUE_FULL" // too many waiting requests; try later
+  | "DEADLINE_UNMEETABLE" // a fleet would miss a deadline of the request; try later
   | "OVERLOADED" // all workers of a fleet are busy; try later
   | "ENGINE_DEAD" // the engine has ended: only loading the model again helps
   | "ENGINE_STUCK" // a step takes longer than any should: only a new process helps

@@ -54,6 +54,12 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
     code: "rate_limit_exceeded",
     retryAfterSeconds: 1,
   },
+  DEADLINE_UNMEETABLE: {
+    status: 429,
+    type: "rate_limit_error",
+    code: "deadline_unmeetable",
+    retryAfterSeconds: 1,
+  },
   OVERLOADED: { ...broken("overloaded", 503), retryAfterSeconds: 1 },
   ENGINE_DEAD: broken("engine_dead", 503),
   ENGINE_STUCK: broken("engine_stuck", 503),

@@ -50,6 +50,7 @@ export {
   httpFailure,
 } from "./http-errors.ts";
 export { Listener } from "./listener.ts";
+export { BATCH_PRIORITY } from "./openai/fields.ts";
 export {
   chatPromptTokens,
   completionPromptTokens,

@@ -182,7 +182,17 @@ const delivery: Readonly<Record<string, FieldValues>> = {
   separate_reasoning: unsupported("true"),
   stream_reasoning: unsupported("true"),
   return_hidden_states: unsupported("false"),
-  priority: integer("0", "-3"),
+  priority: {
+    right: [...integer("0", "-3").right, '"batch"'],
+    hostile: [...integer("0").hostile, '"Batch"', '"batch "'],
+  },
+  deadlines: object(['{"ttft_ms":60000,"tbt_ms":1000}', "{}", "null"], ['{"ttft":5}']),
+  ...Object.fromEntries(
+    ["ttft_ms", "tbt_ms"].map((name) => [
+      `deadlines.${name}`,
+      { ...number("60000", "0.5"), around: `{"${name}":$}` },
+    ]),
+  ),
   cache_salt: text,
   kv_cache_retention_config: object(['{"decode_retention_priority":35}']),
   "kv_cache_retention_config.token_range_retention_configs": {

@@ -1,5 +1,6 @@
 import type { Accepted } from "./decision.ts";
 import type { Instance } from "./instance-table.ts";
+import type { PromptWork } from "./prefill-books.ts";
 
 /** What a booking tells its conductor. */
 export interface BookingKeeper {
@@ -11,6 +12,8 @@ export interface BookingKeeper {
   decodeEnded(beganMs: number, tokens: number, outputTokens: number | null): void;
   transferred(ms: number): void;
   firstToken(predictedMs: number, actualMs: number): void;
+  /** Its prompt was computed as the first in its line. */
+  computed(worked: PromptWork): void;
 }
 
 /** Where an accepted request runs. */
@@ -63,15 +66,30 @@ export class Booking {
     if (isThere) this.#keeper.transferred(this.#keeper.nowMs() - this.#bookedMs);
   }
 
-  /** Its prompt is computed: the first token is there, and the rest of its keys travels. */
-  prefilled(): void {
+  /**
+   * Its prompt is computed: the first token is there, and the rest of its keys travels. `isSeen`:
+   * off where that is taken to be so, as time says.
+   */
+  prefilled(isSeen = true): void {
     if (this.#phase !== "prefill") return;
     const nowMs = this.#keeper.nowMs();
-    this.#endPrefill("between");
-    this.#keeper.firstToken(this.decision.chosen.ttftMs, nowMs - this.#bookedMs);
+    const worked = this.#endPrefill("between");
+    if (isSeen) {
+      this.#keeper.firstToken(this.decision.chosen.ttftMs, nowMs - this.#bookedMs);
+      if (worked !== null) this.#keeper.computed(worked);
+    }
     if (this.#at.prefill === this.#at.decode) return;
     this.#handsOver = true;
     this.#countHandOver(1);
+  }
+
+  /** When its first token was predicted to come. */
+  get joinMs(): number {
+    return this.#joinMs;
+  }
+
+  get isPrefilling(): boolean {
+    return this.#phase === "prefill";
   }
 
   /** It joined the decode instance's batch. */
@@ -103,9 +121,9 @@ export class Booking {
     this.#phase = "ended";
   }
 
-  #endPrefill(next: Phase): void {
+  #endPrefill(next: Phase): PromptWork | null {
     this.#phase = next;
-    this.#at.prefill.prefill.remove(this.#line, this.#keeper.nowMs());
+    return this.#at.prefill.prefill.remove(this.#line, this.#keeper.nowMs());
   }
 
   #endHandOver(): void {

@@ -26,8 +26,9 @@ import {
   rejectionOf,
   retryAfterMs,
 } from "./early-rejection.ts";
-import { InstanceTable } from "./instance-table.ts";
+import { type Instance, InstanceTable } from "./instance-table.ts";
 import { type ErrorReport, PredictionError } from "./prediction-error.ts";
+import type { PromptWork } from "./prefill-books.ts";
 import { type BestPrefix, isMoved, PrefillChooser, type PrefillSearch } from "./prefill-choice.ts";
 import { PrefillEstimator } from "./prefill-estimator.ts";
 import { TransferEstimator } from "./transfer-estimator.ts";
@@ -39,6 +40,8 @@ export interface ConductorOptions {
   readonly config: ConductorConfig;
   /** Keys and values of one token, all layers. */
   readonly bytesPerToken: number;
+  /** Bookings refine estimators of prompts; off: the owner tells `measured`. Default: off. */
+  readonly learns?: boolean;
   /** Estimators that were fitted before, by kind of instance. Default: new ones. */
   readonly prefillOf?: (kind: string) => PrefillEstimator;
   readonly decodeOf?: (kind: string) => DecodeEstimator;
@@ -104,6 +107,16 @@ export class Conductor {
     return this.#table.find(instance)?.id ?? null;
   }
 
+  /** Null: no such instance. */
+  kindOf(instance: InstanceNumber): string | null {
+    return this.#table.find(instance)?.kind ?? null;
+  }
+
+  /** As measured, once some have ended. */
+  get usualOutputTokens(): number {
+    return this.#outputTokens;
+  }
+
   prefillEstimator(kind = ""): PrefillEstimator {
     const make = this.#options.prefillOf ?? (() => new PrefillEstimator());
     return existing(this.#prefills, kind, make);
@@ -114,19 +127,30 @@ export class Conductor {
     return existing(this.#decodes, kind, make);
   }
 
-  /** Algorithm 1. `held`: what instances have of the prompt, in any order. */
-  decide(request: ConductorRequest, held: readonly HeldPrefix[]): Decision {
+  /**
+   * Algorithm 1. `held`: what instances have of the prompt, in any order. `at`: the instance that
+   * computes and decodes it, where that is chosen already; it must not have left.
+   */
+  decide(
+    request: ConductorRequest,
+    held: readonly HeldPrefix[],
+    at: InstanceNumber | null = null,
+  ): Decision {
     const search = this.#search(request, held);
-    return this.#decide(request, search, this.#chooser.bestPrefix(search));
+    return this.#decide(request, search, this.#chooser.bestPrefix(search), at);
   }
 
   /** `decide`, with the terms of all instances. */
-  explain(request: ConductorRequest, held: readonly HeldPrefix[]): ExplainedDecision {
+  explain(
+    request: ConductorRequest,
+    held: readonly HeldPrefix[],
+    at: InstanceNumber | null = null,
+  ): ExplainedDecision {
     const search = this.#search(request, held);
     const best = this.#chooser.bestPrefix(search);
     const decode = this.#decodeSearch(request);
     return {
-      decision: this.#decide(request, search, best),
+      decision: this.#decide(request, search, best, at),
       prefill: this.#chooser.weighAll(search, best),
       decode: decode.instances.map((instance) => decodeTerms(decode, instance)),
     };
@@ -156,6 +180,9 @@ export class Conductor {
       decodeEnded: (beganMs, tokens, output) => this.#decodeEnded(beganMs, tokens, output),
       transferred: (ms) => plan !== null && this.#transfers.measured(plan, ms),
       firstToken: (predictedMs, actualMs) => this.#ttftError.add(predictedMs, actualMs),
+      computed: (worked) => {
+        if (this.#options.learns === true) this.#learn(prefill, decision, worked);
+      },
     };
     return new Booking(decision, { prefill, decode, sender, contextTokens }, keeper);
   }
@@ -186,19 +213,28 @@ export class Conductor {
     return {
       ...{ queuedPrompts: prefill.count, queueMs: prefill.queueMs(this.#nowMs()) },
       ...{ decoding: decode.decoding, coming: decode.coming, tokens: decode.tokens },
+      decodingTokens: decode.decodingTokens,
       ...{ sends, receives },
     };
   }
 
-  #decide(request: ConductorRequest, search: PrefillSearch, best: BestPrefix): Decision {
+  #decide(
+    request: ConductorRequest,
+    search: PrefillSearch,
+    best: BestPrefix,
+    at: InstanceNumber | null,
+  ): Decision {
     const { config } = this;
-    const { priority = "normal" } = request;
-    const choice = this.#chooser.choose(search, best);
-    const decode = this.#chooseDecode(request, choice?.terms ?? null);
+    const { priority = "normal", waitedMs = 0 } = request;
+    const choice =
+      at === null ? this.#chooser.choose(search, best) : this.#chooser.weighOne(search, best, at);
+    const decode = this.#chooseDecode(request, choice?.terms ?? null, at);
     const deadlines = this.#deadlinesOf(request);
     const contextTokens = this.#contextOf(request);
-    const ttftMs = choice?.terms.ttftMs ?? 0;
-    const decodeState = () => this.#decodeState(search.nowMs + ttftMs, contextTokens);
+    const ttftMs = waitedMs + (choice?.terms.ttftMs ?? 0);
+    const joinMs = search.nowMs + (choice?.terms.ttftMs ?? 0);
+    const decodeState = () =>
+      at === null ? this.#decodeState(joinMs, contextTokens) : this.#stateAt(at, decode);
     const loads = poolLoads(config, { ttftMs, decode: decodeState }, deadlines);
     const basis = {
       ...{ request: request.id, atMs: search.nowMs, policy: config.policy, priority },
@@ -212,7 +248,7 @@ export class Conductor {
       const reason = choice === null ? "no-prefill" : "no-decode";
       return { type: "rejected", ...basis, reason, retryAfterMs: NO_INSTANCE_RETRY_MS };
     }
-    const reason = rejectionOf(config, loads, priority);
+    const reason = request.mustTake === true ? null : rejectionOf(config, loads, priority);
     if (reason !== null) {
       const state = { loads, ttftDeadlineMs: deadlines.ttftMs, decodeMs: this.#decodeMs };
       const retry = retryAfterMs(reason, config.loadLimits[priority], state);
@@ -227,8 +263,14 @@ export class Conductor {
   }
 
   /** An instance that does both decodes what it computed: nothing has to move. */
-  #chooseDecode(request: ConductorRequest, terms: PrefillTerms | null): DecodeTerms | null {
+  #chooseDecode(
+    request: ConductorRequest,
+    terms: PrefillTerms | null,
+    at: InstanceNumber | null,
+  ): DecodeTerms | null {
     const search = this.#decodeSearch(request);
+    const fixed = at === null ? null : this.#table.find(at);
+    if (fixed !== null) return decodeTerms(search, fixed);
     const prefill = terms === null ? null : this.#table.find(terms.instance);
     if (prefill?.role === "both") return decodeTerms(search, prefill);
     return chooseDecode(search);
@@ -244,13 +286,20 @@ export class Conductor {
     return { tbtMs: future.tbtMs, fullness: Math.max(future.fullness, present.fullness) };
   }
 
-  #search({ promptTokens }: ConductorRequest, held: readonly HeldPrefix[]): PrefillSearch {
+  /** One instance with the request, and all that are coming. */
+  #stateAt(at: InstanceNumber, terms: DecodeTerms | null): DecodeState {
+    const { decode, kvTokens = 0 } = this.#table.find(at) ?? {};
+    const fullness = kvTokens > 0 ? (decode?.tokens ?? 0) / kvTokens : 0;
+    return { tbtMs: terms?.tbtMs ?? 0, fullness };
+  }
+
+  #search({ promptTokens, barred }: ConductorRequest, held: readonly HeldPrefix[]): PrefillSearch {
     return {
       ...{ table: this.#table, config: this.config, promptTokens, held },
       ...{ nowMs: this.#nowMs(), bytesPerToken: this.#options.bytesPerToken },
       transfers: this.#transfers,
       coefficientsOf: (kind) => this.prefillEstimator(kind).coefficients,
-      rng: this.#options.rng,
+      ...{ rng: this.#options.rng, barred: barred ?? null },
     };
   }
 
@@ -260,7 +309,7 @@ export class Conductor {
       heldTokens: request.promptTokens + (request.outputTokens ?? this.#outputTokens),
       contextTokens: this.#contextOf(request),
       estimatorOf: (kind) => this.decodeEstimator(kind),
-      rng: this.#options.rng,
+      ...{ rng: this.#options.rng, barred: request.barred ?? null },
     };
   }
 
@@ -293,6 +342,12 @@ export class Conductor {
     this.#outputTokens += (outputTokens - this.#outputTokens) * NEWEST;
   }
 
+  #learn(at: Instance, { promptTokens, chosen }: Accepted, worked: PromptWork): void {
+    const prompt = { promptTokens, prefixTokens: chosen.usedPrefixTokens };
+    const run = at.run.add(prompt, worked);
+    if (run !== null) this.prefillEstimator(at.kind).measuredRun(run.prompts, run.ms);
+  }
+
   #nowMs(): number {
     return this.#options.clock.nowMs();
   }
@@ -304,6 +359,8 @@ export interface InstanceBooks {
   readonly queueMs: number;
   readonly decoding: number;
   readonly coming: number;
+  /** Of context, of those that decode. */
+  readonly decodingTokens: number;
   /** Of context, of both. */
   readonly tokens: number;
   readonly sends: number;

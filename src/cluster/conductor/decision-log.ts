@@ -1,10 +1,11 @@
 /** Decisions as JSON lines, with the names of instances. */
 import type { Decision, InstanceNumber, PrefillTerms } from "./decision.ts";
 
-/** One line without its end. `idOf`: an instance's id; null where it left. */
+/** One line without its end. `idOf`: an instance's id; null: it left. `more`: further fields. */
 export function decisionLine(
   decision: Decision,
   idOf: (instance: InstanceNumber) => string | null,
+  more: Readonly<Record<string, unknown>> = {},
 ): string {
   const nameOf = (instance: InstanceNumber | null) => (instance === null ? null : idOf(instance));
   const { chosen, loads } = decision;
@@ -26,6 +27,7 @@ export function decisionLine(
     ...(decision.type === "accepted"
       ? { transfer: transferOf(decision, nameOf) }
       : { reason: decision.reason, retry_after_ms: decision.retryAfterMs }),
+    ...more,
   });
 }
 

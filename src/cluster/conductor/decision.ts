@@ -36,6 +36,12 @@ export interface ConductorRequest {
   /** Its own deadlines; absent: the fleet's. null: none. */
   readonly ttftDeadlineMs?: number | null;
   readonly tbtDeadlineMs?: number | null;
+  /** Time of its deadline to the first token that is over, or will be before it is sent. */
+  readonly waitedMs?: number;
+  /** It is not rejected, whatever is predicted. Default: false. */
+  readonly mustTake?: boolean;
+  /** Instances that it may not have, e.g. since they failed it. Default: none. */
+  readonly barred?: ReadonlySet<InstanceNumber> | null;
 }
 
 /** One prefill instance as Algorithm 1 weighs it, in ms and tokens. */

@@ -11,6 +11,7 @@ export interface DecodeSearch {
   readonly contextTokens: number;
   readonly estimatorOf: (kind: string) => DecodeEstimator;
   readonly rng: Rng;
+  readonly barred: ReadonlySet<InstanceNumber> | null;
 }
 
 /** One decode instance as the choice weighs it. */
@@ -28,6 +29,7 @@ export function chooseDecode(search: DecodeSearch): DecodeTerms | null {
   let best: DecodeTerms | null = null;
   let tied: DecodeTerms[] = [];
   for (const instance of search.instances) {
+    if (search.barred?.has(instance.number)) continue;
     const terms = decodeTerms(search, instance);
     const order: number = best === null ? -1 : compare(terms, best);
     if (order > 0) continue;

@@ -2,6 +2,7 @@
 import { DecayedFit } from "#cluster/routing";
 import { leastSquares } from "./least-squares.ts";
 import { type ErrorReport, PredictionError } from "./prediction-error.ts";
+import { type Fit, ScaledFit } from "./scaled-fit.ts";
 
 /** A step that decoded. */
 export interface DecodePoint {
@@ -22,17 +23,22 @@ const SAMPLES = 400;
 const FLOOR = 0.001;
 
 export class DecodeEstimator {
-  readonly #fit: DecayedFit;
+  readonly #fit: Fit;
   readonly #error = new PredictionError();
 
-  constructor(points: readonly DecodePoint[] = [], prior: DecodeCoefficients = PRIOR) {
+  /** As of `PrefillEstimator`. */
+  constructor(
+    points: readonly DecodePoint[] = [],
+    prior: DecodeCoefficients = PRIOR,
+    { isUnknown = false } = {},
+  ) {
     const valid = points.filter(isUsable);
     const found = leastSquares(
       valid.map(({ sequences, contextTokens }) => [1, sequences, contextTokens / 1e3]),
       valid.map(({ ms }) => ms),
     );
     const start = prior.map((believed, at) => Math.max(found?.[at] ?? believed, believed * FLOOR));
-    this.#fit = new DecayedFit(start, SAMPLES);
+    this.#fit = isUnknown ? new ScaledFit(start, SAMPLES) : new DecayedFit(start, SAMPLES);
   }
 
   get coefficients(): DecodeCoefficients {
@@ -51,6 +57,11 @@ export class DecodeEstimator {
   measured(point: DecodePoint): void {
     this.#error.add(this.ms(point.sequences, point.contextTokens), point.ms);
     this.#add(point);
+  }
+
+  /** Measurements that its predictions stand on. */
+  get samples(): number {
+    return this.#fit.samples;
   }
 
   error(): ErrorReport {

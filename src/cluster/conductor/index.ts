@@ -15,6 +15,11 @@
  *   booking.ts           one request's part of the books; prefill-books.ts: a line of prompts,
  *                        decode-books.ts: a batch; instance-table.ts: all instances
  *   conductor-config.ts  settings
+ *   fleet-conductor.ts   the same for a live fleet; pool-group.ts: workers of one kind of blocks;
+ *                        fleet-survey.ts: what they have for a request; live-booking.ts: a booking
+ *                        kept by its reservation; pool-source.ts: who computes its prompt;
+ *                        prompt-run.ts: prompts that were measured together; service-watch.ts;
+ *                        scaled-fit.ts: beliefs of which the proportions alone hold
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.
  * Invariant: `decide` and `explain` book nothing.
@@ -55,6 +60,12 @@ export type {
 export { decisionLine } from "./decision-log.ts";
 export type { DecodeTerms } from "./decode-choice.ts";
 export { DecodeEstimator, type DecodePoint } from "./decode-estimator.ts";
+export {
+  FleetConductor,
+  type FleetConductorOptions,
+  type GroupExplanation,
+} from "./fleet-conductor.ts";
 export type { ErrorReport } from "./prediction-error.ts";
 export { PrefillEstimator, type PrefillPoint } from "./prefill-estimator.ts";
+export type { DecisionRecord, ServiceWatch } from "./service-watch.ts";
 export { TransferEstimator, type TransferPlan } from "./transfer-estimator.ts";

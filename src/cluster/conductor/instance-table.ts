@@ -1,6 +1,7 @@
 import type { InstanceNumber, InstanceRole, PoolInstance } from "./decision.ts";
 import { DecodeBooks } from "./decode-books.ts";
 import { PrefillBooks } from "./prefill-books.ts";
+import { PromptRun } from "./prompt-run.ts";
 
 /** An instance with what it has been given. */
 export class Instance {
@@ -14,6 +15,8 @@ export class Instance {
   draining = false;
   readonly prefill = new PrefillBooks();
   readonly decode = new DecodeBooks();
+  /** Its last prompts, for the estimator. */
+  readonly run = new PromptRun();
   /** Transfers that it takes part in now. */
   sends = 0;
   receives = 0;

@@ -22,6 +22,7 @@ export interface PrefillSearch {
   readonly transfers: TransferEstimator;
   readonly coefficientsOf: (kind: string) => PrefillCoefficients;
   readonly rng: Rng;
+  readonly barred: ReadonlySet<InstanceNumber> | null;
 }
 
 /** The chosen instance, and where the rest of its prefix is fetched; null: nowhere. */
@@ -47,13 +48,14 @@ export class PrefillChooser {
   #best: MutableTerms = noTerms();
 
   /** `FindBestPrefixMatch`: among equals, the one whose sending end is least busy. */
-  bestPrefix({ held, table, promptTokens }: PrefillSearch): BestPrefix {
+  bestPrefix({ held, table, promptTokens, barred }: PrefillSearch): BestPrefix {
     let tokens = 0;
     let holder: Instance | null = null;
     for (const prefix of held) {
       const instance = table.find(prefix.instance);
       const length = usable(prefix.tokens, promptTokens);
       if (instance === null || length === 0 || length < tokens) continue;
+      if (barred?.has(instance.number)) continue;
       if (length === tokens && holder !== null && !sendsSooner(instance, holder)) continue;
       tokens = length;
       holder = instance;
@@ -63,14 +65,24 @@ export class PrefillChooser {
 
   /** Null: no instance computes prompts. */
   choose(search: PrefillSearch, best: BestPrefix): PrefillChoice | null {
-    const { table, config, rng } = search;
-    const instances = table.prefilling;
+    const { config, rng } = search;
+    const instances = usableOf(search);
     if (instances.length === 0) return null;
     this.#spread(search);
     const chosen =
       config.policy === "random"
         ? (instances[drawIndex(rng, instances.length)] ?? null)
-        : this.#least(search, best);
+        : this.#least(search, instances, best);
+    return this.#chosen(search, chosen, best);
+  }
+
+  /** The choice is made already; null: that instance left. */
+  weighOne(search: PrefillSearch, best: BestPrefix, at: InstanceNumber): PrefillChoice | null {
+    this.#spread(search);
+    return this.#chosen(search, search.table.find(at), best);
+  }
+
+  #chosen(search: PrefillSearch, chosen: Instance | null, best: BestPrefix): PrefillChoice | null {
     const terms = chosen === null ? null : { ...this.#weigh(search, chosen, best) };
     this.#clear(search);
     if (terms === null) return null;
@@ -89,8 +101,7 @@ export class PrefillChooser {
   }
 
   /** Step 4: the instance of least time; among equals the shorter line, then chance. */
-  #least(search: PrefillSearch, best: BestPrefix): Instance | null {
-    const instances = search.table.prefilling;
+  #least(search: PrefillSearch, instances: readonly Instance[], best: BestPrefix): Instance | null {
     const byQueue = search.config.policy === "load";
     const tied = this.#tied;
     tied.length = 0;
@@ -167,6 +178,11 @@ export class PrefillChooser {
 /** A prefix is moved where more of it is used than the instance has. */
 export function isMoved({ usedPrefixTokens, ownPrefixTokens }: PrefillTerms): boolean {
   return usedPrefixTokens > ownPrefixTokens;
+}
+
+function usableOf({ table, barred }: PrefillSearch): readonly Instance[] {
+  if (barred === null || barred.size === 0) return table.prefilling;
+  return table.prefilling.filter(({ number }) => !barred.has(number));
 }
 
 function compare(a: PrefillTerms, b: PrefillTerms, byQueue: boolean): number {

@@ -7,6 +7,7 @@
 import { DecayedFit } from "#cluster/routing";
 import { leastSquares } from "./least-squares.ts";
 import { type ErrorReport, PredictionError } from "./prediction-error.ts";
+import { type Fit, ScaledFit } from "./scaled-fit.ts";
 
 /** A prompt that was computed. */
 export interface PrefillPoint {
@@ -27,18 +28,25 @@ const SAMPLES = 400;
 const FLOOR = 0.001;
 
 export class PrefillEstimator {
-  readonly #fit: DecayedFit;
+  readonly #fit: Fit;
   readonly #error = new PredictionError();
 
-  /** `points`: measured before, by which it is fitted at the start. */
-  constructor(points: readonly PrefillPoint[] = [], prior: PrefillCoefficients = PRIOR) {
+  /**
+   * `points`: measured before, by which it is fitted at the start. `isUnknown`: of `prior` the
+   * proportions alone are believed.
+   */
+  constructor(
+    points: readonly PrefillPoint[] = [],
+    prior: PrefillCoefficients = PRIOR,
+    { isUnknown = false } = {},
+  ) {
     const valid = points.filter(isUsable);
     const found = leastSquares(
       valid.map(({ promptTokens, prefixTokens }) => [1, ...termsOf(promptTokens, prefixTokens)]),
       valid.map(({ ms }) => ms),
     );
     const start = prior.map((believed, at) => Math.max(found?.[at] ?? believed, believed * FLOOR));
-    this.#fit = new DecayedFit(start, SAMPLES);
+    this.#fit = isUnknown ? new ScaledFit(start, SAMPLES) : new DecayedFit(start, SAMPLES);
   }
 
   get coefficients(): PrefillCoefficients {
@@ -56,6 +64,27 @@ export class PrefillEstimator {
   measured(point: PrefillPoint): void {
     this.#error.add(this.ms(point.promptTokens, point.prefixTokens), point.ms);
     this.#add(point);
+  }
+
+  /** Prompts were computed one behind the other, or together, in `ms`. */
+  measuredRun(prompts: readonly Omit<PrefillPoint, "ms">[], ms: number): void {
+    const sums = [prompts.length, 0, 0];
+    let predictedMs = 0;
+    for (const { promptTokens, prefixTokens } of prompts) {
+      const prefix = Math.min(Math.max(prefixTokens, 0), promptTokens);
+      const [thousands, millions] = termsOf(promptTokens, prefix);
+      sums[1] = (sums[1] ?? 0) + thousands;
+      sums[2] = (sums[2] ?? 0) + millions;
+      predictedMs += this.ms(promptTokens, prefix);
+    }
+    if (!(ms > 0) || !Number.isFinite(ms) || prompts.length === 0) return;
+    this.#error.add(predictedMs, ms);
+    this.#fit.add(sums, ms);
+  }
+
+  /** Measurements that its predictions stand on. */
+  get samples(): number {
+    return this.#fit.samples;
   }
 
   error(): ErrorReport {

@@ -29,6 +29,31 @@ export const RouterOptions = z
       .enum(ROUTING_POLICIES)
       .default("kv")
       .describe("How a worker is chosen; kv: where the answer costs the fleet least time."),
+    ttftDeadline: z
+      .number()
+      .positive()
+      .max(1e9)
+      .nullable()
+      .default(null)
+      .describe(
+        "Deadline of a request's first token, from its arrival, in ms: what is predicted to miss " +
+          "it gets 429 and Retry-After before anything is computed; a request's own " +
+          "deadlines.ttft_ms goes before. none: nothing is rejected for it.",
+      ),
+    tbtDeadline: z
+      .number()
+      .positive()
+      .max(1e9)
+      .nullable()
+      .default(null)
+      .describe("The same between two tokens (deadlines.tbt_ms)."),
+    rejection: z
+      .enum(["predicted", "arrival", "none"])
+      .default("predicted")
+      .describe(
+        "When a request is rejected that would miss a deadline: predicted (at the load of when " +
+          "its prompt will be computed), arrival (at the load of now), none.",
+      ),
     indexBytesMax: z
       .int()
       .min(2 ** 24)

@@ -1,7 +1,9 @@
 /** A client's request as the router reads it: only what routing and relaying need. */
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError, isPlainObject } from "#base";
+import type { RequestDeadlines } from "#cluster/routing";
 import { requestIdPattern } from "#server";
+import { forWorkers, readDeadlines } from "./request-deadlines.ts";
 
 /** Which fields hold the prompt. */
 export type RequestKind = "chat" | "completions" | "embeddings" | "other";
@@ -25,6 +27,10 @@ export interface GenerationRequest {
   readonly salt: string | null;
   readonly session: string | null;
   readonly priority: number;
+  /** It fills what is free: its priority is the word `batch`. */
+  readonly isBatch: boolean;
+  /** Absent: the fleet's; null: none. */
+  readonly deadlines: RequestDeadlines;
   /** Expected output tokens; null: unknown. */
   readonly outputTokens: number | null;
   /** Headers for workers. */
@@ -58,12 +64,15 @@ export interface RequestParts {
 
 /** Throws INVALID_ARGUMENT for a body that is no object; a worker says what else is wrong. */
 export function readRequest(parts: RequestParts): GenerationRequest {
-  const { path, text, body, headers } = parts;
-  if (!isPlainObject(body)) {
+  const { path, headers } = parts;
+  if (!isPlainObject(parts.body)) {
     throw new EngineError("INVALID_ARGUMENT", "Cannot use body: must be a JSON object", {
       param: "body",
     });
   }
+  const deadlines = readDeadlines(parts.body.deadlines);
+  const isBatch = parts.body.priority === "batch";
+  const { text, body } = forWorkers(parts.text, parts.body);
   if (isPlainObject(body.perigee) && Object.hasOwn(body.perigee, "kv_source")) {
     throw new EngineError("INVALID_ARGUMENT", OWN_FIELD, { param: "perigee.kv_source" });
   }
@@ -79,6 +88,7 @@ export function readRequest(parts: RequestParts): GenerationRequest {
     isPrivate: Object.hasOwn(body, "perigee"),
     salt: typeof body.cache_salt === "string" ? body.cache_salt : null,
     session: sessionOf(headers[parts.sessionHeader], body.user),
+    ...{ isBatch, deadlines },
     priority: Number.isSafeInteger(body.priority) ? Number(body.priority) : 0,
     outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
     headers: workerHeaders(headers, id),

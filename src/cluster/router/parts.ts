@@ -3,17 +3,19 @@ import { randomInt, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Counter, Registry } from "prom-client";
 import { systemClock, systemTimer } from "#base";
+import { ConductorConfig, FleetConductor } from "#cluster/conductor";
 import { RedisStreams } from "#cluster/feeds";
 import { WorkerHttp } from "#cluster/http";
 import { HitCeiling } from "#cluster/index";
 import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
 import type { Membership, WorkerInfo } from "#cluster/protocol";
-import { Dispatcher, IndexedPrefixes, seededRng, serves } from "#cluster/routing";
+import { Dispatcher, IndexedPrefixes, type Rng, seededRng, serves } from "#cluster/routing";
 import { ownVersion } from "#server";
 import { createRouterApp } from "./app.ts";
 import { BodyBudget } from "./body-budget.ts";
 import type { RouterConfig } from "./config.ts";
 import type { RouterContext } from "./context.ts";
+import { DeadlineMetrics } from "./deadline-metrics.ts";
 import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
 import { ModelCodecs } from "./model-codecs.ts";
@@ -70,9 +72,11 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   });
   const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn });
   const startingMs = config.redis === null ? 0 : STARTING_MS;
+  const rng = seededRng(randomInt(2 ** 31));
+  const conductor = conductorOf({ config, membership, registry, rng });
   const dispatcher = new Dispatcher({
-    ...{ membership, prefixes, policy: config.policy, clock: systemClock },
-    rng: seededRng(randomInt(2 ** 31)),
+    ...{ membership, prefixes, policy: config.policy, clock: systemClock, rng },
+    planner: conductor,
     isOpen: (id) => links.admits(id),
     startingMs,
     room: { waitMsMax: config.workerWaitMs, requestsMax: config.workerRequestsMax },
@@ -101,11 +105,29 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const stopWatching = watchStatus(context, warn);
   const close = async () => {
     stopWatching();
-    for (const part of [sweep, loads, dispatcher]) part.close();
+    for (const part of [sweep, loads, dispatcher, conductor]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close()]);
     await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
   };
   return { app, context, close };
+}
+
+interface ConductorParts {
+  readonly config: RouterConfig;
+  readonly membership: Membership;
+  readonly registry: Registry;
+  readonly rng: Rng;
+}
+
+/** Prompts are computed from what their worker has: it cannot be given a part by a third one. */
+function conductorOf({ config, membership, registry, rng }: ConductorParts): FleetConductor {
+  const { ttftDeadline: ttftDeadlineMs, tbtDeadline: tbtDeadlineMs, rejection } = config;
+  const watch = new DeadlineMetrics(registry, () => conductor.errors());
+  const conductor: FleetConductor = new FleetConductor({
+    ...{ membership, clock: systemClock, rng, watch, usesPools: config.policy === "kv" },
+    config: ConductorConfig.parse({ policy: "local", ttftDeadlineMs, tbtDeadlineMs, rejection }),
+  });
+  return conductor;
 }
 
 /** A Redis that has just started is empty until all workers have written their entries. */

@@ -1,7 +1,7 @@
 /** What clients and books are told of how a relay went. */
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError, shortText } from "#base";
-import type { ReservationEnd, Unrouted } from "#cluster/routing";
+import type { EarlyRejection, ReservationEnd, Unrouted } from "#cluster/routing";
 import type { Outcome } from "./attempt.ts";
 
 /** Headers of a worker's answer that concern the client. */
@@ -47,7 +47,12 @@ export function busyMs(headers: IncomingHttpHeaders): number {
 }
 
 /** No worker was found. */
-export function unroutedError(reason: Unrouted["reason"], model: string | null): EngineError {
+export function unroutedError(
+  reason: Unrouted["reason"],
+  model: string | null,
+  rejection?: EarlyRejection,
+): EngineError {
+  if (rejection !== undefined) return deadlineError(rejection);
   if (reason === "model" && model !== null) {
     const message = `The model \`${shortText(model)}\` does not exist.`;
     return new EngineError("MODEL_NOT_FOUND", message, { param: "model" });
@@ -57,4 +62,22 @@ export function unroutedError(reason: Unrouted["reason"], model: string | null):
       ? "a worker must answer, all that serve the model have failed just now"
       : "a worker must be ready, current value is none";
   return new EngineError("NOT_READY", `Cannot accept request: ${wanted}; try again later`);
+}
+
+/** The request would miss a deadline: nothing of it was computed. */
+export function deadlineError({
+  reason,
+  load,
+  deadlineMs,
+  retryAfterMs,
+}: EarlyRejection): EngineError {
+  const retryAfterSeconds = Math.max(Math.ceil(retryAfterMs / 1000), 1);
+  const [what, field] =
+    reason === "ttft" ? ["its first token", "ttft_ms"] : ["the time between its tokens", "tbt_ms"];
+  return new EngineError(
+    "DEADLINE_UNMEETABLE",
+    `Cannot accept request: ${what} must come within ${deadlineMs} ms, the fleet's load is ` +
+      `${load.toFixed(2)} of that; try again in ${retryAfterSeconds} s, or give deadlines.${field}`,
+    { retryAfterSeconds, param: `deadlines.${field}` },
+  );
 }

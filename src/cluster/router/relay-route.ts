@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 import { eventText, httpFailure, logFailure } from "#server";
 import { freshSeed, type RouterContext } from "./context.ts";
-import { readRequest } from "./generation-request.ts";
+import { type GenerationRequest, readRequest } from "./generation-request.ts";
 import { Relay } from "./relay.ts";
 import { passedHeaders } from "./relay-answers.ts";
 import type { RelayAnswer } from "./relay-order.ts";
@@ -42,7 +42,8 @@ async function relayRequest(
     sessionHeader: context.config.sessionHeader,
   });
   const order = withModel(read, context.membership.workers);
-  const prompts = await context.prompts.read(order, hangUpSignal(reply));
+  const found = await context.prompts.read(order, hangUpSignal(reply));
+  const prompts = { ...found, query: { ...found.query, ...plannedFields(order, arrivedMs) } };
   const relay = new Relay(context.tools, {
     ...{ request: order, ...prompts, key: keyOf(context, request) },
     ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
@@ -60,6 +61,16 @@ async function relayRequest(
     stop();
     context.relays.delete(relay);
   }
+}
+
+/** What plans by deadlines read beside the prompt. Embeddings and the like have no tokens. */
+function plannedFields(
+  { kind, id, deadlines, isBatch, choiceCount }: GenerationRequest,
+  arrivedMs: number,
+) {
+  const isGenerated = kind === "chat" || kind === "completions";
+  const own = isGenerated ? deadlines : { ttftMs: null, tbtMs: null };
+  return { id, arrivedMs, isBatch, choices: choiceCount, deadlines: own };
 }
 
 /** Keys that were not checked are none: a client could make up as many as it likes. */

@@ -136,7 +136,7 @@ export class Relay implements Watched {
       const found = dispatcher.route(query);
       if (found.type === "unrouted") {
         this.#last ??= {
-          error: unroutedError(found.reason, this.#order.request.model),
+          error: unroutedError(found.reason, this.#order.request.model, found.rejection),
           answer: null,
         };
         return null;

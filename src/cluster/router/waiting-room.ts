@@ -8,9 +8,11 @@ import {
   type ReservationWatcher,
 } from "#cluster/routing";
 import { priorityClass, type QueueMetrics } from "./queue-metrics.ts";
+import { deadlineError } from "./relay-answers.ts";
 
 export interface WaitingRoomOptions {
-  readonly dispatcher: Pick<Dispatcher, "isFull" | "awaited" | "laneOf" | "tokensToCompute">;
+  readonly dispatcher: Pick<Dispatcher, "isFull" | "awaited" | "laneOf" | "tokensToCompute"> &
+    Partial<Pick<Dispatcher, "foresee" | "mayFill">>;
   readonly clock: Clock;
   readonly timer: Timer;
   readonly metrics: QueueMetrics;
@@ -57,6 +59,9 @@ const QUANTUM_TOKENS = 2048;
 export class WaitingRoom {
   readonly #options: WaitingRoomOptions;
   readonly #queue: RequestQueue;
+  /** Of those that wait, without what fills what is free. */
+  #urgentCount = 0;
+  #aheadTokens = 0;
   #isWoken = false;
   #stopTimer: (() => void) | null = null;
 
@@ -82,7 +87,12 @@ export class WaitingRoom {
   /** Null: it may go at once. */
   enter(comer: Comer): Waiting | null {
     const { dispatcher } = this.#options;
-    if (this.#queue.count === 0 && !dispatcher.isFull(comer.query)) return null;
+    const isBatch = comer.query.isBatch === true;
+    // Work that fills what is free has no place in the line of others.
+    const isEmpty = isBatch ? this.#queue.count === 0 : this.#urgentCount === 0;
+    if (isEmpty && this.#mayGo(comer.query)) return null;
+    const missed = isBatch ? null : (dispatcher.foresee?.(comer.query, this.#aheadTokens) ?? null);
+    if (missed !== null) throw deadlineError(missed);
     const waiting = this.#queueUp(comer);
     this.#admit(); // others may wait for other workers, or be less urgent
     return waiting;
@@ -110,21 +120,31 @@ export class WaitingRoom {
     this.#watch();
   }
 
+  #mayGo(query: DispatchRequest): boolean {
+    const { dispatcher } = this.#options;
+    if (dispatcher.isFull(query)) return false;
+    return query.isBatch !== true || (dispatcher.mayFill?.(query) ?? true);
+  }
+
   #queueUp({ query, key, priority, bytes, go }: Comer): Waiting {
     const { dispatcher, clock, metrics } = this.#options;
     const priorityName = priorityClass(priority);
     const sinceMs = clock.nowMs();
+    const uncachedTokens = dispatcher.tokensToCompute(query);
+    const stopCounting = query.isBatch === true ? () => {} : this.#countUrgent(uncachedTokens);
     let leave = () => {};
     const over = new Promise<void>((resolve, reject) => {
       const refuse = (refusal: Refusal) => {
+        stopCounting();
         metrics.refused(priorityName, refusal.reason);
         reject(this.#errorOf(refusal));
       };
       const leaves = this.#queue.offer({
         ...{ key, priority, bytes, lane: dispatcher.laneOf(query), refuse },
-        uncachedTokens: dispatcher.tokensToCompute(query),
-        hasRoom: () => !dispatcher.isFull(query) || this.#isHopeless(query, sinceMs),
+        uncachedTokens,
+        hasRoom: () => this.#mayGo(query) || this.#isHopeless(query, sinceMs),
         admit: () => {
+          stopCounting();
           metrics.admitted(priorityName, clock.nowMs() - sinceMs);
           try {
             go();
@@ -137,11 +157,25 @@ export class WaitingRoom {
       if (typeof leaves !== "function") return refuse(leaves);
       leave = () => {
         leaves();
+        stopCounting();
         this.#watch();
         resolve();
       };
     });
     return { over, leave };
+  }
+
+  /** Returns what ends it, once. */
+  #countUrgent(tokens: number): () => void {
+    this.#urgentCount++;
+    this.#aheadTokens += tokens;
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      this.#urgentCount--;
+      this.#aheadTokens -= tokens;
+    };
   }
 
   /**

@@ -41,7 +41,12 @@ export function withFirstField(json: string, field: string): string {
 }
 
 /** SGLang looks at the field `lora_path` alone, and would answer with the base model. */
-export function foreignBody({ text, body, model }: GenerationRequest, info: WorkerInfo): string {
+export function foreignBody(request: GenerationRequest, info: WorkerInfo): string {
+  const { model, isBatch } = request;
+  // Those of other engines know no such class, and may refuse any priority.
+  const { priority: _class, ...unclassed } = request.body;
+  const body = isBatch ? unclassed : request.body;
+  const text = isBatch ? JSON.stringify(unclassed) : request.text;
   if (info.kind !== "sglang" || model === null || !info.adapters?.includes(model)) return text;
   if ((body.lora_path ?? null) !== null) return text;
   if (!Object.hasOwn(body, "lora_path")) {

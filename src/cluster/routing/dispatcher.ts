@@ -1,40 +1,30 @@
 import type { Clock } from "#base";
-import type {
-  Candidate,
-  CandidateCost,
-  Member,
-  Membership,
-  PrefixMatch,
-  RoutingChoice,
-  RoutingPolicy,
-  RoutingRequest,
-  WorkerInfo,
-} from "#cluster/protocol";
+import type { Candidate, Member, Membership, RoutingPolicy, WorkerInfo } from "#cluster/protocol";
 import type { Rng } from "./chance.ts";
 import { createPolicy, type RoutingPolicyName } from "./create-policy.ts";
+import type {
+  Awaited,
+  DispatchRequest,
+  Explanation,
+  LeftOut,
+  Routed,
+  Unrouted,
+  Weighed,
+} from "./dispatch-request.ts";
 import { FleetSpeeds } from "./fleet-speeds.ts";
 import type { PromptInFlight } from "./in-flight-prefixes.ts";
 import { KnownModels } from "./known-models.ts";
 import { prefixPlan } from "./kv-cost.ts";
+import type { KvSourceChoice } from "./kv-source.ts";
 import { type KvSource, KvSources } from "./kv-sources.ts";
 import { LoadBooks } from "./load-books.ts";
-import { BLOCK_TOKENS, type PrefixFinder, type PrefixQuery } from "./prefix-finder.ts";
+import { PoolRoom } from "./pool-room.ts";
+import { BLOCK_TOKENS, type PrefixFinder } from "./prefix-finder.ts";
+import type { EarlyRejection, PlanAsk, RequestPlanner } from "./request-planner.ts";
 import type { Reservation } from "./reservation.ts";
 import { type Fullness, fullness, type RoomLimits } from "./room.ts";
 import { serves } from "./served-model.ts";
 import { Traffic } from "./traffic.ts";
-
-/** A request that wants a worker. */
-export interface DispatchRequest extends RoutingRequest, PrefixQuery {
-  /** The name that the client asked for; null: any worker serves it. */
-  readonly model: string | null;
-  /** Ids of workers that are not to be asked again, e.g. those that failed this request. */
-  readonly excluded: ReadonlySet<string>;
-  /** Its answer comes in one piece: when its first token came is not seen. Default: false. */
-  readonly isUnseen?: boolean;
-  /** Keys and values of its prompt may come from another worker. Default: false. */
-  readonly mayFetch?: boolean;
-}
 
 /** What the dispatcher is made of. */
 export interface DispatcherOptions {
@@ -52,65 +42,8 @@ export interface DispatcherOptions {
    * their models, may come [CL131]. Default: 0 ms.
    */
   readonly startingMs?: number;
-}
-
-/** A worker was chosen, and its load booked. */
-export interface Routed {
-  readonly type: "routed";
-  readonly worker: WorkerInfo;
-  /** Must be ended, in whichever way the request ends. */
-  readonly reservation: Reservation;
-  /** Who gives keys and values of the prompt to the worker; null: no worker. */
-  readonly source: KvSource | null;
-  readonly choice: RoutingChoice;
-  /** Of the chosen worker: cached tokens, as far as the index knows; 0 where no index was asked. */
-  readonly promisedTokens: number;
-  /** Most cached tokens that any candidate has. */
-  readonly bestTokens: number;
-  /** Told what the worker says of it: cached tokens of its prompt; null: it does not say. */
-  readonly served: (cachedTokens: number | null) => void;
-}
-
-/** Whose turn it is to come back. */
-export type Awaited = "breakers" | "members";
-
-/** What the policy says of a request, before it is booked. */
-export interface Weighed {
-  readonly type: "weighed";
-  readonly request: DispatchRequest;
-  readonly candidates: readonly Candidate[];
-  readonly choice: RoutingChoice;
-}
-
-/** No worker takes it: an answer, not an error. */
-export interface Unrouted {
-  readonly type: "unrouted";
-  /**
-   * `model`: no member serves it; `gone`: those that serve it drain or are unreachable, or there is
-   * no member at all;
-   * `excluded`: all others have failed the request or are held to be broken.
-   */
-  readonly reason: "model" | "gone" | "excluded";
-}
-
-/** Who would get a request, and why. Nothing is booked. */
-export interface Explanation {
-  readonly policy: string;
-  readonly choice: RoutingChoice | null;
-  readonly unrouted: Unrouted["reason"] | null;
-  readonly workers: readonly ExplainedWorker[];
-}
-
-/** One member in an explanation. */
-export interface ExplainedWorker {
-  readonly worker: WorkerInfo;
-  /** Null: it may be chosen. */
-  readonly leftOut: string | null;
-  readonly match: PrefixMatch | null;
-  readonly candidate: Candidate | null;
-  readonly cost: CandidateCost | null;
-  /** Why no request that waits is sent to it now; null: it has room. */
-  readonly full: Fullness | null;
+  /** Plans requests by deadlines and pools. Default: none, the policy alone decides. */
+  readonly planner?: RequestPlanner;
 }
 
 /**
@@ -163,9 +96,49 @@ export class Dispatcher {
   weigh(request: DispatchRequest): Weighed | Unrouted {
     const members = this.#eligible(request);
     if (members.workers.length === 0) return { type: "unrouted", reason: members.reason };
-    const candidates = this.#candidates(request, members.workers);
-    const choice = this.#policy.choose(request, candidates);
-    return { type: "weighed", request, candidates, choice };
+    const { planner } = this.#options;
+    if (planner === undefined) {
+      const candidates = this.#candidates(request, members.workers);
+      const choice = this.#policy.choose(request, candidates);
+      return { type: "weighed", request, candidates, choice, plan: null };
+    }
+    const ask = this.#askOf(request, members);
+    const plan = planner.plan(ask);
+    if (plan.type === "rejected") {
+      return { type: "unrouted", reason: "deadline", rejection: plan.rejection };
+    }
+    const { candidates } = ask;
+    return { type: "weighed", request, candidates, choice: plan.choice, plan };
+  }
+
+  /**
+   * The deadline that a request would miss behind `aheadTokens` tokens of prompts that wait before
+   * it; null: none, as far as is known.
+   */
+  foresee(request: DispatchRequest, aheadTokens: number): EarlyRejection | null {
+    const ask = this.planAskOf(request);
+    return ask === null ? null : (this.#options.planner?.foresee(ask, aheadTokens) ?? null);
+  }
+
+  /** Whether a request that fills what is free may begin now. */
+  mayFill(request: DispatchRequest): boolean {
+    const ask = this.planAskOf(request);
+    return ask === null || (this.#options.planner?.mayFill(ask) ?? true);
+  }
+
+  /** What plans are made of; null: no worker may take it, or nothing plans. */
+  planAskOf(request: DispatchRequest): PlanAsk | null {
+    if (this.#options.planner === undefined) return null;
+    const members = this.#eligible(request);
+    return members.workers.length === 0 ? null : this.#askOf(request, members);
+  }
+
+  #askOf(request: DispatchRequest, { all, workers }: EligibleMembers): PlanAsk {
+    const everyone = this.#candidates(request, all, true);
+    const isSame = workers.length === all.length;
+    const candidates = isSame ? everyone : everyone.filter(({ info }) => workers.includes(info));
+    const choose = () => this.#policy.choose(request, candidates);
+    return { request, candidates, all: everyone, choose };
   }
 
   /** The terms of every member for a request, without booking it. */
@@ -195,10 +168,18 @@ export class Dispatcher {
   /** Whether all workers that may take the request are full, or none can be asked yet. */
   isFull(request: DispatchRequest): boolean {
     let isSome = false;
+    const pools = new PoolRoom();
     for (const member of this.#options.membership.workers.values()) {
-      if (this.#leftOut(request, member) !== null || !hasRoom(request, member.info)) continue;
-      if (this.fullness(member.info.id) === null) return false;
+      const { info } = member;
+      if (this.#leftOut(request, member) !== null || !hasRoom(request, info)) continue;
+      const full = this.fullness(info.id);
       isSome = true;
+      if (this.#options.planner?.isPooled(info.id) !== true) {
+        if (full === null) return false;
+        continue;
+      }
+      pools.add(info.role ?? "both", full);
+      if (pools.hasRoom) return false;
     }
     return isSome || this.awaited(request) !== null;
   }
@@ -240,11 +221,12 @@ export class Dispatcher {
 
   /** Tokens to compute for a request: of its prompt where most of it is cached, and its output. */
   tokensToCompute(request: DispatchRequest): number {
-    const weighed = this.weigh(request);
+    const { workers } = this.#eligible(request);
     const usual = this.traffic.outlook().outputTokens;
     const output = Math.min(request.outputTokens ?? usual, usual);
-    if (weighed.type === "unrouted") return request.promptTokens + output;
-    const plans = weighed.candidates.map((each) => prefixPlan(request, each).uncachedTokens);
+    if (workers.length === 0) return request.promptTokens + output;
+    const candidates = this.#candidates(request, workers);
+    const plans = candidates.map((each) => prefixPlan(request, each).uncachedTokens);
     return Math.min(...plans) + output;
   }
 
@@ -258,14 +240,16 @@ export class Dispatcher {
   }
 
   /** Books the request at one of the candidates. */
-  book({ request, candidates, choice }: Weighed, chosen: number): Routed | Unrouted {
+  book({ request, candidates, choice, plan }: Weighed, chosen: number): Routed | Unrouted {
     const candidate = candidates[chosen];
     if (candidate === undefined) return { type: "unrouted", reason: "gone" };
     const { info: worker, blockTokens } = candidate;
     const plans = candidates.map((each) => prefixPlan(request, each));
-    const planned = plans[chosen]?.uncachedTokens ?? request.promptTokens;
-    const source = request.mayFetch === true ? this.sources.sourceFor(request, worker) : null;
-    const uncachedTokens = Math.min(planned, source?.leftTokens ?? planned);
+    const expected = plans[chosen]?.uncachedTokens ?? request.promptTokens;
+    // One that was moved elsewhere since is not as planned.
+    const planned = chosen === choice.chosen ? plan : null;
+    const source = this.#sourceOf(request, worker, planned?.source);
+    const uncachedTokens = Math.min(expected, source?.leftTokens ?? expected);
     const reservation = this.books.reserve({
       workerId: worker.id,
       epoch: worker.epoch,
@@ -276,6 +260,7 @@ export class Dispatcher {
       isFed: source !== null,
     });
     if (source !== null) reservation.watch(source);
+    planned?.booked(reservation);
     this.#watch(reservation, this.#options.prefixes.routed(request, worker));
     const fewest = Math.min(...plans.map((plan) => plan.uncachedTokens));
     return {
@@ -284,14 +269,25 @@ export class Dispatcher {
       reservation,
       source,
       choice: { ...choice, chosen },
-      promisedTokens: request.promptTokens - planned,
+      promisedTokens: request.promptTokens - expected,
       bestTokens: request.promptTokens - fewest,
       served: (cachedTokens) => {
         const { promptTokens } = request;
-        this.traffic.served(promptTokens, cachedTokens ?? promptTokens - planned);
+        this.traffic.served(promptTokens, cachedTokens ?? promptTokens - expected);
         this.#options.prefixes.served(request, worker, cachedTokens);
       },
     };
+  }
+
+  /** `planned` undefined: no plan says who. */
+  #sourceOf(
+    request: DispatchRequest,
+    worker: WorkerInfo,
+    planned: KvSourceChoice | null | undefined,
+  ): KvSource | null {
+    if (request.mayFetch !== true) return null;
+    if (planned === undefined) return this.sources.sourceFor(request, worker);
+    return planned === null ? null : this.sources.book(request, planned);
   }
 
   #watch(reservation: Reservation, prompt: PromptInFlight): void {
@@ -324,7 +320,7 @@ export class Dispatcher {
   /** Those that may be asked; where there is none, the reason that held back the last of them. */
   #eligible(request: DispatchRequest): EligibleMembers {
     const workers: WorkerInfo[] = [];
-    let reason: Unrouted["reason"] = this.#isExpected(request.model) ? "gone" : "model";
+    let reason: LeftOut = this.#isExpected(request.model) ? "gone" : "model";
     for (const member of this.#options.membership.workers.values()) {
       const leftOut = this.#leftOut(request, member);
       if (leftOut === null) workers.push(member.info);
@@ -332,7 +328,8 @@ export class Dispatcher {
         reason = leftOut;
       }
     }
-    return { workers: withRoom(request, withoutPrefills(workers)), reason };
+    const all = withRoom(request, workers);
+    return { all, workers: withRoom(request, withoutPrefills(workers)), reason };
   }
 
   /** Whether workers of the model may come, as far as can be known [CL131]. */
@@ -349,7 +346,7 @@ export class Dispatcher {
     return heardMs === null || clock.nowMs() - Math.max(this.#startedMs, heardMs) < startingMs;
   }
 
-  #leftOut(request: DispatchRequest, { info, state }: Member): Unrouted["reason"] | null {
+  #leftOut(request: DispatchRequest, { info, state }: Member): LeftOut | null {
     if (!serves(info, request.model)) return "model";
     if (state !== "ready") return "gone";
     const isOpen = this.#options.isOpen?.(info.id) ?? true;
@@ -358,8 +355,10 @@ export class Dispatcher {
 }
 
 interface EligibleMembers {
+  /** With those that compute prompts for others. */
+  readonly all: readonly WorkerInfo[];
   readonly workers: readonly WorkerInfo[];
-  readonly reason: Unrouted["reason"];
+  readonly reason: LeftOut;
 }
 
 /** Those that compute prompts for others get whole requests where no other is left. */

@@ -19,7 +19,9 @@
  *   prefix-finder.ts     asks each index that knows of a worker
  *   in-flight-prefixes.ts   prompts that are not announced yet
  *   shared-dispatch.ts   the same beside other routers
- *   room.ts              whether a worker has room for more
+ *   room.ts              whether a worker has room for more; pool-room.ts: whether pools have
+ *   dispatch-request.ts  what a dispatcher is asked and answers; request-planner.ts: who decides by
+ *                        deadlines and pools (cluster/conductor)
  *   request-queue.ts     requests that no worker takes yet; queue-lane.ts: those that wait for the
  *                        same workers; fair-queue.ts: between API keys
  *   load.ts, chance.ts   load in ms; the least of equals; chance
@@ -36,20 +38,21 @@ export {
   type RoutingPolicyName,
 } from "./create-policy.ts";
 export { DecayedFit } from "./decayed-fit.ts";
-export {
-  Dispatcher,
-  type DispatcherOptions,
-  type DispatchRequest,
-  type ExplainedWorker,
-  type Explanation,
-  type Routed,
-  type Unrouted,
-  type Weighed,
-} from "./dispatcher.ts";
+export type {
+  DispatchRequest,
+  ExplainedWorker,
+  Explanation,
+  LeftOut,
+  Routed,
+  Unrouted,
+  Weighed,
+} from "./dispatch-request.ts";
+export { Dispatcher, type DispatcherOptions } from "./dispatcher.ts";
 export { FleetSpeeds } from "./fleet-speeds.ts";
 export { hashText } from "./hash-ring.ts";
 export { InFlightPrefixes, type PromptInFlight } from "./in-flight-prefixes.ts";
-export type { TrafficOutlook } from "./kv-cost.ts";
+export { prefixPlan, type TrafficOutlook } from "./kv-cost.ts";
+export type { KvSourceChoice } from "./kv-source.ts";
 export type { KvSource } from "./kv-sources.ts";
 export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
 export {
@@ -62,6 +65,14 @@ export {
   type PrefixQuery,
   type ServedPrompt,
 } from "./prefix-finder.ts";
+export type {
+  EarlyRejection,
+  PlanAsk,
+  PlannedRequest,
+  RequestDeadlines,
+  RequestPlan,
+  RequestPlanner,
+} from "./request-planner.ts";
 export {
   type QueuedRequest,
   type Refusal,

@@ -50,7 +50,7 @@ export function chooseKvSource(
 }
 
 /** Blocks mean the same to workers of one fingerprint only. */
-function mayGive(info: WorkerInfo, to: WorkerInfo): boolean {
+export function mayGive(info: WorkerInfo, to: WorkerInfo): boolean {
   const isAlike = info.fingerprint !== null && info.fingerprint === to.fingerprint;
   const ways = info.transfer !== undefined && to.transfer !== undefined;
   return isAlike && ways && info.id !== to.id && info.kv?.blockTokens === to.kv?.blockTokens;
@@ -62,7 +62,7 @@ function readyMs(request: RoutingRequest, peer: Candidate): number {
   return queueMs(peer) + computeMs + loadMs;
 }
 
-function choiceOf(
+export function choiceOf(
   request: RoutingRequest,
   peer: Candidate | null,
   compute: boolean,

@@ -5,7 +5,7 @@ import type {
   TransferAddress,
   WorkerInfo,
 } from "#cluster/protocol";
-import { chooseKvSource } from "./kv-source.ts";
+import { chooseKvSource, type KvSourceChoice } from "./kv-source.ts";
 import type { LoadBooks } from "./load-books.ts";
 import type { PrefixQuery } from "./prefix-finder.ts";
 
@@ -51,7 +51,7 @@ export class KvSources {
     this.#parts = parts;
   }
 
-  /** Null: no worker does. What is computed elsewhere is booked there, until `end`. */
+  /** Null: no worker does. */
   sourceFor(request: SourceRequest, worker: WorkerInfo): KvSource | null {
     if (worker.transfer === undefined || worker.fingerprint === null) return null;
     const infos = [...this.#parts.membership.workers.values()]
@@ -62,7 +62,11 @@ export class KvSources {
     const candidates = this.#parts.candidates(request, infos);
     const own = candidates[at];
     const choice = own === undefined ? null : chooseKvSource(request, own, candidates);
-    if (choice === null) return null;
+    return choice === null ? null : this.book(request, choice);
+  }
+
+  /** What is computed elsewhere is booked there, until `end`. */
+  book(request: RoutingRequest, choice: KvSourceChoice): KvSource {
     const { worker: giver, uncachedTokens, leftTokens, blockTokens, compute, address } = choice;
     const given = { workerId: giver.id, address, compute, leftTokens };
     if (!compute) return { ...given, firstToken: NOTHING, end: NOTHING };

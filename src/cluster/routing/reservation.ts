@@ -66,6 +66,8 @@ interface ReservationParts {
 /** What else has to know how far a request is. */
 export interface ReservationWatcher {
   firstToken?(): void;
+  /** So many more tokens have come, the first ones included. */
+  tokens?(count: number): void;
   /** It holds more blocks than before. */
   grew?(heldBlocks: number): void;
   /** Called once, as the last. */
@@ -166,6 +168,7 @@ export class Reservation {
     this.firstToken();
     this.#outputTokens += count;
     const nowMs = this.#touch();
+    for (const watcher of this.#watchers) watcher.tokens?.(count);
     const before = this.#share.heldBlocks;
     this.#account.grow(this.#share, this.#blocksOf(this.promptTokens + this.#outputTokens));
     if (this.#share.heldBlocks !== before) {

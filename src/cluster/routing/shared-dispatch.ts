@@ -1,5 +1,6 @@
 import type { SharedAnswer, SharedBid, SharedBooks } from "#cluster/protocol";
-import type { Dispatcher, DispatchRequest, Routed, Unrouted, Weighed } from "./dispatcher.ts";
+import type { DispatchRequest, Routed, Unrouted, Weighed } from "./dispatch-request.ts";
+import type { Dispatcher } from "./dispatcher.ts";
 import { prefixPlan } from "./kv-cost.ts";
 import { heldTokens } from "./load.ts";
 import type { Reservation } from "./reservation.ts";

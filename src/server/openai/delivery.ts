@@ -4,7 +4,7 @@ import { z } from "zod";
 import { EngineError, shortText } from "#base";
 import type { GenerateOptions } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
-import { deliveryFields } from "./fields.ts";
+import { BATCH_PRIORITY, deliveryFields } from "./fields.ts";
 import { retentionConfig } from "./retention-request.ts";
 import type { StreamUsage } from "./usage.ts";
 
@@ -23,8 +23,13 @@ export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateO
     requestId: `${call.id}-${serial}`,
     ...(typeof cacheSalt === "string" ? { cacheSalt } : {}),
     ...(retention === null ? {} : { retention }),
-    ...(typeof priority === "number" ? { priority } : {}),
+    ...(priority == null ? {} : { priority: priorityOf(priority) }),
   };
+}
+
+/** As the scheduler orders requests: smaller ones first. */
+export function priorityOf(priority: DeliveryRequest["priority"]): number {
+  return priority === "batch" ? BATCH_PRIORITY : (priority ?? 0);
 }
 
 /** Throws MODEL_NOT_FOUND (HTTP 404) for another model's name. No name: the served model. */

@@ -140,6 +140,14 @@ export const structureFields = {
   guided_whitespace_pattern: ignored,
 };
 
+const deadline = z.number().positive().max(1e9).nullish();
+
+/** Read by routers, which reject what would miss them; a server alone takes what it can queue. */
+const deadlinesField = z.strictObject({ ttft_ms: deadline, tbt_ms: deadline }).nullish();
+
+/** The number that the word `batch` stands for: behind all others. */
+export const BATCH_PRIORITY: number = Number.MAX_SAFE_INTEGER;
+
 /** Fields for the format of the answer, priority, caching and retention. */
 export const deliveryFields = {
   model: text,
@@ -154,7 +162,8 @@ export const deliveryFields = {
   echo: flag,
   truncate_prompt_tokens: z.int().min(-1).nullish(),
   truncation_side: unsupported("left"),
-  priority: count,
+  priority: z.union([z.int(), z.literal("batch")]).nullish(),
+  deadlines: deadlinesField,
   cache_salt: z.string().min(1).max(1024).nullish(),
   kv_cache_retention_config: retentionField,
   request_id: z.string().min(1).max(256).nullish(),

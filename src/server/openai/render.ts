@@ -10,7 +10,7 @@ import { chatGeneration } from "./chat-generation.ts";
 import { ChatRequest } from "./chat-request.ts";
 import { completionsGeneration } from "./completions-generation.ts";
 import { CompletionsRequest } from "./completions-request.ts";
-import { checkModelName } from "./delivery.ts";
+import { checkModelName, priorityOf } from "./delivery.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
 
 /** One object: a conversation is one prompt. */
@@ -62,7 +62,7 @@ function rendered(
     model: modelName,
     stream: request.stream ?? false,
     cache_salt: request.cache_salt ?? null,
-    priority: request.priority ?? 0,
+    priority: priorityOf(request.priority),
   };
 }
 

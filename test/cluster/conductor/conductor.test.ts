@@ -134,7 +134,12 @@ describe("Algorithm 1", () => {
         expect(row.queueMs).toBe(0);
       }
     }
-    expect(conductor.booksOf(d)).toMatchObject({ coming: 0, decoding: 0, tokens: 0 });
+    expect(conductor.booksOf(d)).toMatchObject({
+      coming: 0,
+      decoding: 0,
+      decodingTokens: 0,
+      tokens: 0,
+    });
   });
 });
 
@@ -203,7 +208,7 @@ describe("books", () => {
     for (const instance of instances) {
       expect(conductor.booksOf(instance)).toEqual({
         ...{ queuedPrompts: 0, queueMs: 0, decoding: 0, coming: 0 },
-        ...{ tokens: 0, sends: 0, receives: 0 },
+        ...{ tokens: 0, decodingTokens: 0, sends: 0, receives: 0 },
       });
     }
   });

@@ -1,0 +1,67 @@
+import type { WorkerInfo } from "#cluster/protocol";
+import type { Conductor } from "./conductor.ts";
+import type { InstanceNumber } from "./decision.ts";
+import type { LiveBooking } from "./live-booking.ts";
+
+/** Workers that give each other keys and values, or, where they do not, those that are alike. */
+export class PoolGroup {
+  readonly conductor: Conductor;
+  /** Its workers give each other keys and values. */
+  readonly sharesBlocks: boolean;
+  /** By id of a worker. */
+  readonly numbers = new Map<string, InstanceNumber>();
+  readonly bookings = new Set<LiveBooking>();
+  /** Those whose first token is not seen, and is not taken to be there. */
+  readonly unseen = new Set<LiveBooking>();
+  /** Bookings of requests that do not fill what is free. */
+  readonly urgent = new Set<LiveBooking>();
+  /** When something was measured of it. */
+  measuredMs = Number.NEGATIVE_INFINITY;
+
+  constructor(name: string, conductor: Conductor) {
+    this.sharesBlocks = name.startsWith(SHARED);
+    this.conductor = conductor;
+  }
+
+  join(info: WorkerInfo): void {
+    this.numbers.set(info.id, this.conductor.join(instanceOf(info)));
+  }
+
+  leave(id: string): void {
+    const number = this.numbers.get(id);
+    if (number === undefined) return;
+    this.conductor.leave(number);
+    this.numbers.delete(id);
+  }
+
+  passUnseen(nowMs: number): void {
+    for (const booking of this.unseen) {
+      if (booking.passUnseen(nowMs)) this.unseen.delete(booking);
+    }
+  }
+
+  /** The shortest deadline between tokens of requests that run; null: none has one. */
+  shortestTbtMs(): number | null {
+    let least: number | null = null;
+    for (const { tbtDeadlineMs: own } of this.urgent) {
+      if (own !== null && (least === null || own < least)) least = own;
+    }
+    return least;
+  }
+}
+
+const SHARED = "blocks ";
+
+/** Equal names: blocks, or at least speeds, mean the same to all. */
+export function groupOf({ fingerprint, transfer, kv, kind, version, models }: WorkerInfo): string {
+  if (fingerprint !== null && transfer !== undefined && kv !== null) {
+    return `${SHARED}${fingerprint} ${kv.blockTokens}`;
+  }
+  return `alike ${kind} ${version} ${models[0] ?? ""}`;
+}
+
+/** Its role is its kind: those that compute prompts beside decoding are slower at both. */
+function instanceOf({ id, role = "both", kv }: WorkerInfo) {
+  const kvTokens = (kv?.blocks[0] ?? 0) * (kv?.blockTokens ?? 0);
+  return { id, role, kind: role, kvTokens, networkBytesPerMs: 0 };
+}

@@ -1,0 +1,69 @@
+/** The contract of who plans requests by deadlines and pools: cluster/conductor does. */
+import type { Candidate, RoutingChoice, RoutingRequest } from "#cluster/protocol";
+import type { KvSourceChoice } from "./kv-source.ts";
+import type { Reservation } from "./reservation.ts";
+
+/** A request as plans read it. */
+export interface PlannedRequest extends RoutingRequest {
+  /** Of the client's request. Default: "". */
+  readonly id?: string;
+  readonly model: string | null;
+  readonly excluded: ReadonlySet<string>;
+  readonly isUnseen?: boolean;
+  readonly mayFetch?: boolean;
+  /** Its own deadlines; what is absent is the fleet's, null is none. */
+  readonly deadlines?: RequestDeadlines;
+  /** When it came; the deadline of its first token counts from here. Default: now. */
+  readonly arrivedMs?: number;
+  /** It fills what is free. Default: false. */
+  readonly isBatch?: boolean;
+  /** Sequences that are generated: gaps are those of one. Default: 1. */
+  readonly choices?: number;
+}
+
+export interface RequestDeadlines {
+  readonly ttftMs?: number | null;
+  readonly tbtMs?: number | null;
+}
+
+/** What a plan is made of. */
+export interface PlanAsk {
+  readonly request: PlannedRequest;
+  /** Workers that may get it, and with them those that compute prompts for others. */
+  readonly candidates: readonly Candidate[];
+  readonly all: readonly Candidate[];
+  /** The policy's choice of the candidates. */
+  readonly choose: () => RoutingChoice;
+}
+
+/** A deadline that a request would miss, so that it is not begun. */
+export interface EarlyRejection {
+  /** Of its first token, or between tokens. */
+  readonly reason: "ttft" | "tbt";
+  /** Of the predicted time to the deadline; for `tbt` also of memory to what there is. */
+  readonly load: number;
+  readonly deadlineMs: number;
+  readonly retryAfterMs: number;
+}
+
+export type RequestPlan =
+  | { readonly type: "rejected"; readonly rejection: EarlyRejection }
+  | {
+      readonly type: "planned";
+      readonly choice: RoutingChoice;
+      /** Who gives keys and values; null: no worker; undefined: the plan does not say. */
+      readonly source: KvSourceChoice | null | undefined;
+      /** The request was booked as planned. */
+      readonly booked: (reservation: Reservation) => void;
+    };
+
+/** Decides whether requests are taken, and in fleets with pools where they run. */
+export interface RequestPlanner {
+  plan(ask: PlanAsk): RequestPlan;
+  /** Whether it would be rejected behind `aheadTokens` tokens of prompts that wait. */
+  foresee(ask: PlanAsk, aheadTokens: number): EarlyRejection | null;
+  /** Whether work that fills what is free may begin now. */
+  mayFill(ask: PlanAsk): boolean;
+  /** Whether the worker's prompts are computed by a pool. */
+  isPooled(workerId: string): boolean;
+}

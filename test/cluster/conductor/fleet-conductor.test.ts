@@ -1,0 +1,191 @@
+import { describe, expect, test } from "vitest";
+import { liveFleet, requestOf, route, serve, warmUp, workerOf } from "./live-fleet.ts";
+
+const POOLS = ["p1", "p2", "d1", "d2"];
+const DEADLINES = { ttftDeadlineMs: 3000, tbtDeadlineMs: 50 };
+
+describe("the conductor of a live fleet", () => {
+  test("[CO19] pools: the shortest line computes, the least crowded decodes", () => {
+    const fleet = liveFleet(POOLS);
+    warmUp(fleet);
+    const found = Array.from({ length: 4 }, (_, at) => route(fleet, `r${at}`));
+    const sources = found.map(({ source }) => source?.workerId);
+    expect(sources.toSorted()).toEqual(["p1", "p1", "p2", "p2"]);
+    expect(found.map(({ worker }) => worker.id).toSorted()).toEqual(["d1", "d1", "d2", "d2"]);
+    expect(new Set(sources.slice(0, 2)).size).toBe(2);
+    for (const { reservation } of found) reservation.end("ended");
+    expect(fleet.dispatcher.books.openCount).toBe(0);
+  });
+
+  test("[CO19] a worker that is not to be asked is in no plan, and one that left neither", () => {
+    const fleet = liveFleet(POOLS);
+    for (let at = 0; at < 6; at++) {
+      const routed = route(fleet, `r${at}`, { excluded: new Set(["p1", "d1"]) });
+      expect([routed.source?.workerId, routed.worker.id]).toEqual(["p2", "d2"]);
+      routed.reservation.end("ended");
+    }
+    fleet.membership.leave("p2");
+    fleet.membership.leave("d2");
+    const routed = route(fleet, "last");
+    expect([routed.source?.workerId, routed.worker.id]).toEqual(["p1", "d1"]);
+    routed.reservation.end("ended");
+    // A pool that is gone: whole requests go to who is left, by the policy.
+    fleet.membership.leave("d1");
+    expect(route(fleet, "whole").worker.id).toBe("p1");
+  });
+
+  test("[CO19] a role that changes counts from then on", () => {
+    const fleet = liveFleet(["p1", "d1", "d2"]);
+    fleet.membership.set(workerOf("d2", "prefill"));
+    const sources = Array.from({ length: 4 }, (_, at) => route(fleet, `r${at}`));
+    expect(new Set(sources.map(({ source }) => source?.workerId))).toEqual(new Set(["p1", "d2"]));
+    expect(new Set(sources.map(({ worker }) => worker.id))).toEqual(new Set(["d1"]));
+  });
+
+  test("[CO20] times are learned from what is served, and errors of prediction are small", () => {
+    const fleet = liveFleet(POOLS);
+    warmUp(fleet);
+    warmUp(fleet);
+    warmUp(fleet);
+    const errors = fleet.conductor.errors();
+    expect(errors.get("prefill")?.prefill.meanError).toBeLessThan(0.1);
+    expect(errors.get("decode")?.decode.meanError).toBeLessThan(0.1);
+    const [last] = fleet.seen.decisions.slice(-1);
+    const { predicted_ttft_ms: ms, prompt_tokens: tokens } = JSON.parse(last?.line ?? "{}");
+    expect(ms / tokens).toBeGreaterThan(0.9);
+    expect(ms / tokens).toBeLessThan(1.1);
+  });
+
+  test.each([POOLS, ["b1", "b2"]])(
+    "[CO21] %s: what would miss a deadline is rejected",
+    (...ids) => {
+      const fleet = liveFleet(ids, DEADLINES);
+      warmUp(fleet);
+      const long = fleet.dispatcher.route(requestOf("long", { promptTokens: 4000 }));
+      expect(long).toMatchObject({
+        reason: "deadline",
+        rejection: { reason: "ttft", deadlineMs: 3000 },
+      });
+      // A line of 1 s prompts on two workers: the third behind two others comes too late.
+      const taken: ReturnType<typeof route>[] = [];
+      for (let at = 0; at < 20; at++) {
+        const found = fleet.dispatcher.route(requestOf(`r${at}`));
+        if (found.type === "routed") taken.push(found);
+      }
+      expect(taken.length).toBeGreaterThanOrEqual(4);
+      expect(taken.length).toBeLessThanOrEqual(6);
+      for (const { reservation } of taken) reservation.end("cancelled");
+      // Its own deadlines go before the fleet's.
+      expect(fleet.dispatcher.route(requestOf("own", { deadlines: { ttftMs: 500 } })).type).toBe(
+        "unrouted",
+      );
+      expect(route(fleet, "none", { promptTokens: 9000, deadlines: { ttftMs: null } }).type).toBe(
+        "routed",
+      );
+      expect(fleet.dispatcher.books.openCount).toBe(ids.length === 4 ? 2 : 1);
+    },
+  );
+
+  test("[CO21] without deadlines, and with rejection off, nothing is rejected", () => {
+    for (const settings of [{}, { ...DEADLINES, rejection: "none" }]) {
+      const fleet = liveFleet(POOLS, settings);
+      warmUp(fleet);
+      for (let at = 0; at < 50; at++) route(fleet, `r${at}`, { promptTokens: 5000 });
+      expect(fleet.seen.decisions.every(({ type }) => type === "accepted")).toBe(true);
+    }
+  });
+
+  test("[CO21] a crowd that would break the time between tokens is rejected", () => {
+    const fleet = liveFleet(["b1"], { tbtDeadlineMs: 12 });
+    warmUp(fleet);
+    const open = Array.from({ length: 8 }, (_, at) => route(fleet, `r${at}`, { promptTokens: 1 }));
+    // Steps take 2 ms more with each sequence.
+    for (let step = 0; step < 40; step++) {
+      fleet.clock.advance(10 + 2 * open.length);
+      for (const { reservation } of open) reservation.tokens(1);
+    }
+    const found = fleet.dispatcher.route(requestOf("one more"));
+    expect(found).toMatchObject({ reason: "deadline", rejection: { reason: "tbt" } });
+  });
+
+  test("[CO22] what was never measured rejects nothing, and stale beliefs are tried", () => {
+    const fleet = liveFleet(["b1"], { ttftDeadlineMs: 5 });
+    const [first] = [route(fleet, "first")];
+    serve(fleet, first as NonNullable<typeof first>, { prefillMs: 1000 });
+    expect(route(fleet, "second").type).toBe("routed");
+    const slow = liveFleet(["b1"], { ttftDeadlineMs: 500 });
+    for (let at = 0; at < 12; at++) {
+      serve(slow, route(slow, `w${at}`, { deadlines: { ttftMs: null } }));
+    }
+    expect(slow.dispatcher.route(requestOf("too slow")).type).toBe("unrouted");
+    slow.clock.advance(11_000);
+    const tried = route(slow, "tried");
+    expect(slow.dispatcher.route(requestOf("beside it")).type).toBe("unrouted");
+    serve(slow, tried, { prefillMs: 10 });
+  });
+
+  test("[CO22] a request that was begun goes on, whatever is predicted", () => {
+    const fleet = liveFleet(["b1", "b2"], DEADLINES);
+    warmUp(fleet);
+    const again = { promptTokens: 9000, excluded: new Set(["b1"]) };
+    expect(route(fleet, "again", again).worker.id).toBe("b2");
+  });
+
+  test("[CO23] the deadline of the first token counts from the request's arrival", () => {
+    const fleet = liveFleet(["b1"], DEADLINES);
+    warmUp(fleet);
+    const arrivedMs = fleet.clock.nowMs() - 2500;
+    expect(fleet.dispatcher.route(requestOf("late", { arrivedMs })).type).toBe("unrouted");
+    expect(fleet.dispatcher.foresee(requestOf("new"), 0)).toBeNull();
+    expect(fleet.dispatcher.foresee(requestOf("behind others"), 5000)).toMatchObject({
+      reason: "ttft",
+    });
+  });
+
+  test("[CO24] first tokens and every gap are told with their deadlines", () => {
+    const fleet = liveFleet(["p1", "d1"], DEADLINES);
+    const routed = route(fleet, "one", { deadlines: { tbtMs: 20 } });
+    serve(fleet, routed, { outputTokens: 4, gapMs: 15 });
+    expect(fleet.seen.firstTokens).toEqual([[1000, 3000]]);
+    expect(fleet.seen.gaps).toEqual([15, 15, 15].map((ms) => [ms, 20]));
+    const whole = route(fleet, "whole", { isUnseen: true });
+    serve(fleet, whole);
+    const several = route(fleet, "several", { choices: 2 });
+    serve(fleet, several);
+    expect(fleet.seen.gaps.length).toBe(3);
+    expect(fleet.seen.firstTokens.length).toBe(2);
+  });
+
+  test("[CO24] lines of answers whose first tokens are not seen shrink with time", () => {
+    const fleet = liveFleet(["b1"], DEADLINES);
+    warmUp(fleet);
+    for (let at = 0; at < 2; at++) route(fleet, `r${at}`, { isUnseen: true, promptTokens: 1200 });
+    expect(fleet.dispatcher.route(requestOf("now")).type).toBe("unrouted");
+    fleet.clock.advance(2500);
+    expect(fleet.dispatcher.route(requestOf("then")).type).toBe("routed");
+  });
+
+  test("[CO25] batch work waits where it would take others' deadlines, and is never rejected", () => {
+    const fleet = liveFleet(["b1"], DEADLINES);
+    warmUp(fleet);
+    const batch = requestOf("batch", { isBatch: true, promptTokens: 2000 });
+    expect(fleet.dispatcher.mayFill(batch)).toBe(true);
+    const urgent = route(fleet, "urgent");
+    expect(fleet.dispatcher.mayFill(batch)).toBe(false);
+    expect(fleet.dispatcher.mayFill({ ...batch, promptTokens: 100 })).toBe(true);
+    serve(fleet, urgent);
+    expect(fleet.dispatcher.mayFill(batch)).toBe(true);
+    expect(fleet.dispatcher.route({ ...batch, promptTokens: 9000 }).type).toBe("routed");
+  });
+
+  test("[CO26] an explanation has the terms of all workers, and books nothing", () => {
+    const fleet = liveFleet(POOLS, DEADLINES, { p2: 40 });
+    const ask = fleet.dispatcher.planAskOf(requestOf("asked"));
+    const found = ask === null ? null : fleet.conductor.explain(ask);
+    expect(found?.prefill.map(({ instance }) => found.idOf(instance))).toEqual(["p1", "p2"]);
+    expect(found?.decode.map(({ instance }) => found.idOf(instance))).toEqual(["d1", "d2"]);
+    expect(found?.prefill[1]?.usedPrefixTokens).toBe(640);
+    expect(fleet.seen.decisions).toEqual([]);
+    expect(fleet.dispatcher.books.openCount).toBe(0);
+  });
+});
