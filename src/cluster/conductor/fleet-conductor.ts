@@ -17,6 +17,7 @@ import { decisionLine } from "./decision-log.ts";
 import { DecodeEstimator } from "./decode-estimator.ts";
 import { type GroupSurvey, surveyOf } from "./fleet-survey.ts";
 import { LiveBooking } from "./live-booking.ts";
+import { conductorRequest, deadlinesOf } from "./planned-request.ts";
 import { groupOf, PoolGroup } from "./pool-group.ts";
 import { sourceOf } from "./pool-source.ts";
 import { PrefillEstimator } from "./prefill-estimator.ts";
@@ -39,10 +40,6 @@ export interface GroupExplanation extends ExplainedDecision {
 
 /** Groups that are kept with what was learned, though all their workers left. */
 const GROUPS_MAX = 64;
-/** Predictions of fewer measurements reject nothing: what is believed at first may be far off. */
-const SETTLED_SAMPLES = 8;
-/** Where nothing runs and nothing was measured for so long, one request tries it. */
-const STALE_MS = 10_000;
 
 /**
  * The conductor of a live fleet: members come and go by their membership, holdings come from the
@@ -115,17 +112,14 @@ export class FleetConductor implements RequestPlanner {
   }
 
   isPooled(workerId: string): boolean {
-    const { membership, usesPools } = this.#options;
     const group = this.#places.get(workerId);
-    if (!usesPools || group?.sharesBlocks !== true) return false;
-    let prefills = 0;
-    let decodes = 0;
-    for (const id of group.numbers.keys()) {
-      if (membership.workers.get(id)?.info.role === "prefill") prefills++;
-      else decodes++;
-      if (prefills > 0 && decodes > 0) return true;
-    }
-    return false;
+    return this.#options.usesPools && group?.hasPools === true;
+  }
+
+  queueMsOf(workerId: string): number {
+    const group = this.#places.get(workerId);
+    const number = group?.numbers.get(workerId);
+    return number === undefined ? 0 : (group?.conductor.booksOf(number)?.queueMs ?? 0);
   }
 
   /** The terms of the group that would have the request; null: none. Nothing is booked. */
@@ -243,33 +237,9 @@ export class FleetConductor implements RequestPlanner {
     return surveys;
   }
 
-  #requestOf(request: PlannedRequest, { group, barred, hasPools }: GroupSurvey): ConductorRequest {
-    const { conductor } = group;
-    const { outputTokens, isBatch = false } = request;
-    const nowMs = this.#nowMs();
-    const isStale = group.bookings.size === 0 && nowMs - group.measuredMs > STALE_MS;
-    const { ttftMs, tbtMs } = this.#deadlinesOf(request);
-    const [computes, decodes] =
-      hasPools && this.#options.usesPools ? ["prefill", "decode"] : ["both", "both"];
-    const knowsPrompts = conductor.prefillEstimator(computes).samples >= SETTLED_SAMPLES;
-    const knowsSteps = conductor.decodeEstimator(decodes).samples >= SETTLED_SAMPLES;
-    return {
-      ...{ id: request.id ?? "", promptTokens: request.promptTokens, barred },
-      outputTokens:
-        outputTokens === null ? null : Math.min(outputTokens, conductor.usualOutputTokens),
-      priority: isBatch ? "batch" : "normal",
-      ttftDeadlineMs: knowsPrompts ? ttftMs : null,
-      tbtDeadlineMs: knowsSteps ? tbtMs : null,
-      waitedMs: Math.max(nowMs - (request.arrivedMs ?? nowMs), 0),
-      // One that was begun is not thrown away, and work that fills what is free has waited here.
-      mustTake: request.excluded.size > 0 || isStale || isBatch,
-    };
-  }
-
-  #deadlinesOf({ deadlines = {} }: PlannedRequest) {
-    const { ttftDeadlineMs, tbtDeadlineMs } = this.#options.config;
-    const { ttftMs = ttftDeadlineMs, tbtMs = tbtDeadlineMs } = deadlines;
-    return { ttftMs, tbtMs };
+  #requestOf(request: PlannedRequest, survey: GroupSurvey): ConductorRequest {
+    const { config, usesPools } = this.#options;
+    return conductorRequest(request, survey, { config, usesPools, nowMs: this.#nowMs() });
   }
 
   #aheadMs({ group, barred, hasPools }: GroupSurvey, tokens: number): number {
@@ -279,7 +249,7 @@ export class FleetConductor implements RequestPlanner {
   }
 
   #rejected(request: PlannedRequest, { reason, loads, retryAfterMs }: Rejected) {
-    const { ttftMs, tbtMs } = this.#deadlinesOf(request);
+    const { ttftMs, tbtMs } = deadlinesOf(request, this.#options.config);
     const isFirst = reason === "ttft";
     const rejection: EarlyRejection = {
       reason: isFirst ? "ttft" : "tbt",
@@ -308,7 +278,8 @@ export class FleetConductor implements RequestPlanner {
     const booking = new LiveBooking({
       ...{ booking: conductor.book(decision), clock, watch, isUnseen },
       arrivedMs: request.arrivedMs ?? clock.nowMs(),
-      deadlines: request.isBatch === true ? NO_DEADLINES : this.#deadlinesOf(request),
+      deadlines:
+        request.isBatch === true ? NO_DEADLINES : deadlinesOf(request, this.#options.config),
       isSingle: (request.choices ?? 1) === 1,
       batch: () => {
         const books = conductor.booksOf(decision.decode);
@@ -356,8 +327,7 @@ export class FleetConductor implements RequestPlanner {
       this.#joined(info);
       return;
     }
-    const number = group?.numbers.get(info.id);
-    if (number !== undefined) group?.conductor.setRole(number, info.role ?? "both");
+    group?.changed(info);
   }
 
   #left(id: string): void {

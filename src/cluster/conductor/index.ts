@@ -19,6 +19,7 @@
  *                        fleet-survey.ts: what they have for a request; live-booking.ts: a booking
  *                        kept by its reservation; pool-source.ts: who computes its prompt;
  *                        prompt-run.ts: prompts that were measured together; service-watch.ts;
+ *                        planned-request.ts: what the conductor is asked;
  *                        scaled-fit.ts: beliefs of which the proportions alone hold
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.

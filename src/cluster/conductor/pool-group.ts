@@ -10,6 +10,7 @@ export class PoolGroup {
   readonly sharesBlocks: boolean;
   /** By id of a worker. */
   readonly numbers = new Map<string, InstanceNumber>();
+  readonly #prefills = new Set<string>();
   readonly bookings = new Set<LiveBooking>();
   /** Those whose first token is not seen, and is not taken to be there. */
   readonly unseen = new Set<LiveBooking>();
@@ -23,7 +24,21 @@ export class PoolGroup {
     this.conductor = conductor;
   }
 
+  /** A worker that computes prompts for others, and one that decodes, are members. */
+  get hasPools(): boolean {
+    return this.sharesBlocks && this.#prefills.size > 0 && this.#prefills.size < this.numbers.size;
+  }
+
+  changed({ id, role = "both" }: WorkerInfo): void {
+    const number = this.numbers.get(id);
+    if (number === undefined) return;
+    this.conductor.setRole(number, role);
+    if (role === "prefill") this.#prefills.add(id);
+    else this.#prefills.delete(id);
+  }
+
   join(info: WorkerInfo): void {
+    if (info.role === "prefill") this.#prefills.add(info.id);
     this.numbers.set(info.id, this.conductor.join(instanceOf(info)));
   }
 
@@ -32,6 +47,7 @@ export class PoolGroup {
     if (number === undefined) return;
     this.conductor.leave(number);
     this.numbers.delete(id);
+    this.#prefills.delete(id);
   }
 
   passUnseen(nowMs: number): void {

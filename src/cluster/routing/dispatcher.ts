@@ -168,19 +168,22 @@ export class Dispatcher {
   /** Whether all workers that may take the request are full, or none can be asked yet. */
   isFull(request: DispatchRequest): boolean {
     let isSome = false;
+    const { planner, room } = this.#options;
     const pools = new PoolRoom();
     for (const member of this.#options.membership.workers.values()) {
       const { info } = member;
       if (this.#leftOut(request, member) !== null || !hasRoom(request, info)) continue;
       const full = this.fullness(info.id);
       isSome = true;
-      if (this.#options.planner?.isPooled(info.id) !== true) {
+      if (planner?.isPooled(info.id) !== true) {
         if (full === null) return false;
         continue;
       }
-      pools.add(info.role ?? "both", full);
-      if (pools.hasRoom) return false;
+      // What it computes for others is measured by who plans it.
+      const isLong = planner.queueMsOf(info.id) > (room?.waitMsMax ?? Infinity);
+      pools.add(info.role ?? "both", isLong ? (full ?? "prompts") : full);
     }
+    if (pools.hasRoom) return false;
     return isSome || this.awaited(request) !== null;
   }
 

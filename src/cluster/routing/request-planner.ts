@@ -64,6 +64,8 @@ export interface RequestPlanner {
   foresee(ask: PlanAsk, aheadTokens: number): EarlyRejection | null;
   /** Whether work that fills what is free may begin now. */
   mayFill(ask: PlanAsk): boolean;
-  /** Whether the worker's prompts are computed by a pool. */
+  /** Whether the worker is one of a fleet with pools. */
   isPooled(workerId: string): boolean;
+  /** Predicted time until the worker would begin a new prompt, in ms. */
+  queueMsOf(workerId: string): number;
 }

@@ -31,7 +31,25 @@ describe("the conductor of a live fleet", () => {
     routed.reservation.end("ended");
     // A pool that is gone: whole requests go to who is left, by the policy.
     fleet.membership.leave("d1");
+    expect(fleet.dispatcher.isFull(requestOf("whole"))).toBe(false);
     expect(route(fleet, "whole").worker.id).toBe("p1");
+  });
+
+  test("[CO19] one pool that does not answer lets no request wait for the other", () => {
+    const fleet = liveFleet(["p1", "d1"]);
+    fleet.membership.set(workerOf("d1", "decode"), "unreachable");
+    expect(fleet.dispatcher.isFull(requestOf("whole"))).toBe(false);
+    expect(route(fleet, "whole").worker.id).toBe("p1");
+    fleet.membership.set(workerOf("d1", "decode"));
+    expect(route(fleet, "apart").worker.id).toBe("d1");
+  });
+
+  test("[CO19] pools are full where all workers of one are", () => {
+    const fleet = liveFleet(["p1", "d1"]);
+    warmUp(fleet);
+    expect(fleet.dispatcher.isFull(requestOf("one"))).toBe(false);
+    for (let at = 0; at < 4; at++) route(fleet, `r${at}`);
+    expect(fleet.dispatcher.isFull(requestOf("one"))).toBe(true);
   });
 
   test("[CO19] a role that changes counts from then on", () => {
