@@ -11,6 +11,7 @@
  *   sim-worker.ts     a worker on it; sim-kv-changes.ts: its cache's events as a fleet reads them
  *   traffic/          made-up and recorded loads for fleets
  *   fleet/            many of them behind the router's production parts
+ *   report/           pictures of a run
  *   pools/            prefill and decode on different nodes, behind the conductor
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
@@ -68,6 +69,13 @@ export {
   runPools,
   type TimeSpread,
 } from "./pools/index.ts";
+export {
+  type ChartSeries,
+  type LineChart,
+  lineChart,
+  poolReport,
+  type ReportOptions,
+} from "./report/index.ts";
 export { SimClock } from "./sim-clock.ts";
 export { kvChangesOf, type ScopeBase } from "./sim-kv-changes.ts";
 export {

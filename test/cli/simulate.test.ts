@@ -92,3 +92,14 @@ test("[CO36] coupled nodes come from fleet.yaml", async () => {
   writeFileSync(at("coupled.yaml"), "coupled: { step: 512 }\n");
   await expect(simulate(at("load.jsonl"), "--fleet", at("coupled.yaml"))).rejects.toThrow("step");
 });
+
+test("[CO40] --report writes one page, whose text is the trace's name and the fleet's", async () => {
+  const name = "<b>load.jsonl";
+  writeFileSync(at(name), row(0, [1, 2]));
+  await simulate(at(name), "--report", at("out.html"), "--ttft-deadline", "500");
+  const page = readFileSync(at("out.html"), "utf8");
+  expect(page).toContain("&lt;b&gt;load.jsonl on 8 prefill, 8 decode nodes");
+  expect(page).toContain("500 ms first token");
+  const wrong = simulate(at("load.jsonl"), "--report", join(folder, "a", "b"));
+  await expect(wrong).rejects.toThrow("Cannot write report: wanted a writable file");
+});

@@ -1,4 +1,5 @@
 import { closeSync, openSync, writeSync } from "node:fs";
+import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { EngineError, messageOf } from "#base";
 import { PREFILL_POLICIES, REJECTION_MODES } from "#cluster";
@@ -10,6 +11,7 @@ import {
   PAPER_COSTS,
   type PoolResult,
   parseFleet,
+  poolReport,
   readTrace,
   runPools,
   SYNTHETIC_REQUESTS,
@@ -31,6 +33,7 @@ interface SimulateFlags {
   readonly speed: number;
   readonly blockTokens: number;
   readonly decisions?: string;
+  readonly report?: string;
   readonly json?: boolean;
 }
 
@@ -57,6 +60,7 @@ export function defineSimulate(command: Command): void {
     .option("--speed <n>", "Requests come so many times as often.", positive, 1)
     .option("--block-tokens <n>", "Tokens per block of the trace.", count, 512)
     .option("--decisions <file>", "Write each decision as a line of JSON.")
+    .option("--report <file>", "Write a page with pictures: one HTML file, no network.")
     .option("--json", "Print JSON.")
     .action(async (path: string | undefined, flags: SimulateFlags) => {
       const result = await simulate(path, flags);
@@ -70,18 +74,21 @@ async function simulate(path: string | undefined, flags: SimulateFlags): Promise
   const fleet = fleetOf(flags);
   const costs = nodeCosts(fleet);
   const trace = await traceOf(path, flags);
-  const log = flags.decisions === undefined ? null : openLog(flags.decisions);
+  const log = flags.decisions === undefined ? null : openOutput(flags.decisions, "decisions");
+  const report = flags.report === undefined ? null : openOutput(flags.report, "report");
   const progress = await Progress.start("simulate", trace.requests.length, " requests");
   try {
-    return runPools({
+    const result = runPools({
       ...{ ...fleet, trace, costs },
       ...{ seed: flags.seed, speed: flags.speed },
       ...(log === null ? {} : { onDecision: (line: string) => writeSync(log, `${line}\n`) }),
       onProgress: (requests) => progress.set(requests),
     });
+    if (report !== null) writeSync(report, page(result, { path, fleet, flags, costs }));
+    return result;
   } finally {
     progress.stop();
-    if (log !== null) closeSync(log);
+    for (const file of [log, report]) if (file !== null) closeSync(file);
   }
 }
 
@@ -137,13 +144,39 @@ function nodeCosts(fleet: FleetConfig): NodeCosts {
   };
 }
 
-function openLog(path: string): number {
+/** Opened before the run, which may take minutes. */
+function openOutput(path: string, name: string): number {
   try {
     return openSync(path, "w");
   } catch (cause) {
-    const message = `Cannot write decisions: wanted a writable file, current value is ${path}`;
-    throw new EngineError("IO", `${message} (${messageOf(cause)})`, { cause, param: "decisions" });
+    const message = `Cannot write ${name}: wanted a writable file, current value is ${path}`;
+    throw new EngineError("IO", `${message} (${messageOf(cause)})`, { cause, param: name });
   }
+}
+
+interface RunDescription {
+  readonly path: string | undefined;
+  readonly fleet: FleetConfig;
+  readonly flags: SimulateFlags;
+  readonly costs: NodeCosts;
+}
+
+function page(result: PoolResult, { path, fleet, flags, costs }: RunDescription): string {
+  const { prefillNodes, decodeNodes, coupledNodes, conductor } = fleet;
+  const load = path === undefined ? "a synthetic trace" : basename(path);
+  const nodes =
+    coupledNodes > 0 ? `${coupledNodes} coupled` : `${prefillNodes} prefill, ${decodeNodes} decode`;
+  const { ttftDeadlineMs, tbtDeadlineMs } = conductor;
+  const deadline = (ms: number | null) => (ms === null ? "none" : `${ms} ms`);
+  return poolReport(result, {
+    ...{ title: `Perigee: ${load} on ${nodes} nodes`, ttftDeadlineMs, tbtDeadlineMs },
+    settings: [
+      ["costs", `${costs.name} (${costs.source})`],
+      ["network, each way", `${(costs.networkBytesPerMs / 1e6).toFixed(1)} GB/s`],
+      ["speed", `${flags.speed} times`],
+      ["deadlines", `${deadline(ttftDeadlineMs)} first token, ${deadline(tbtDeadlineMs)} gaps`],
+    ],
+  });
 }
 
 function text(result: PoolResult): string {

@@ -191,7 +191,8 @@ export class Conductor {
   mayDecode(request: ConductorRequest): boolean {
     const { tbtMs } = this.#deadlinesOf(request);
     if (this.config.rejection !== "late" || tbtMs === null) return true;
-    const joining = { atMs: this.#nowMs(), contextTokens: this.#contextOf(request) };
+    const nowMs = this.#nowMs();
+    const joining = { nowMs, atMs: nowMs, contextTokens: this.#contextOf(request) };
     const load = decodeLoad(presentState(this.#decodePool(), joining), tbtMs);
     return load <= this.config.loadLimits[request.priority ?? "normal"];
   }
@@ -278,7 +279,7 @@ export class Conductor {
 
   #decodeState(atMs: number, contextTokens: number): DecodeState {
     const pool = this.#decodePool();
-    const joining = { atMs, contextTokens };
+    const joining = { nowMs: this.#nowMs(), atMs, contextTokens };
     const present = presentState(pool, joining);
     if (this.config.rejection !== "predicted") return present;
     const future = futureState(pool, joining);

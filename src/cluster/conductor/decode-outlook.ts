@@ -13,6 +13,14 @@ export interface DecodingAt {
   readonly tokens: number;
 }
 
+/** A time to come. */
+export interface OutlookTime {
+  readonly atMs: number;
+  readonly nowMs: number;
+  /** How long a request decodes. */
+  readonly decodeMs: number;
+}
+
 /** Counts of requests by the time at which they begin to decode. */
 export class DecodeOutlook {
   /** Of requests that decode, by when they began. */
@@ -38,12 +46,14 @@ export class DecodeOutlook {
     this.#began.add(beganMs, tokens, -1);
   }
 
-  /** What decodes at `atMs`, where each request decodes for `decodeMs`. */
-  at(atMs: number, decodeMs: number): DecodingAt {
+  /** What decodes at `atMs`, seen from `nowMs`, where each request decodes for `decodeMs`. */
+  at({ atMs, nowMs, decodeMs }: OutlookTime): DecodingAt {
     const from = atMs - decodeMs;
     const began = this.#began.sum(from, atMs);
-    // A prompt that should be computed by now, and is not, will be soon: it counts.
-    const coming = this.#coming.sum(Number.NEGATIVE_INFINITY, atMs);
+    // A prompt that should be computed by now, and is not, will be soon: it counts as joining now.
+    // One that joins so early that its time is over by then counts no more than one that decodes.
+    const since = nowMs > from ? Number.NEGATIVE_INFINITY : from;
+    const coming = this.#coming.sum(since, atMs);
     return {
       requests: began.requests + coming.requests,
       tokens: began.tokens + coming.tokens,

@@ -26,6 +26,7 @@ export interface DecodePool {
 
 /** A request at the decode pool at the end of its prefill. */
 export interface JoiningRequest {
+  readonly nowMs: number;
   readonly atMs: number;
   readonly contextTokens: number;
 }
@@ -55,7 +56,8 @@ export function presentState(pool: DecodePool, { contextTokens }: JoiningRequest
 /** The same when its prompt will be computed: see `DecodeOutlook`. */
 export function futureState(pool: DecodePool, joining: JoiningRequest): DecodeState {
   const { instances, estimatorOf, outlook, decodeMs } = pool;
-  const { requests, tokens } = outlook.at(joining.atMs, decodeMs);
+  const { atMs, nowMs } = joining;
+  const { requests, tokens } = outlook.at({ atMs, nowMs, decodeMs });
   const part = 1 / Math.max(instances.length, 1);
   const held = tokens + joining.contextTokens;
   let tbtMs = 0;

@@ -165,15 +165,14 @@ class PoolSim {
   /** A prefix that lies in the pool: it travels though its node counts as having it. */
   #fetchOwn(served: Served): void {
     const { instance, usedPrefixTokens: tokens } = served.decision.chosen;
-    const from = this.#anyPrefill(instance);
+    const from = this.#anyNode(instance);
     this.#fetchFrom(served, { from, tokens, install: () => null });
   }
 
-  /** A prefill node by chance, another than `but` where there is one. */
-  #anyPrefill(but: number): number {
-    const others = this.#nodes.prefill.length - 1;
-    if (others < 1) return but;
-    const drawn = drawIndex(this.#places, others);
+  /** A node of either pool by chance, another than `but`: there are two at least. */
+  #anyNode(but: number): number {
+    const { prefillNodes, decodeNodes } = this.#options;
+    const drawn = drawIndex(this.#places, prefillNodes + decodeNodes - 1);
     return drawn < but ? drawn : drawn + 1;
   }
 
@@ -257,7 +256,7 @@ class PoolSim {
 
   /** What was computed goes to its places in the pool; no request waits for it. */
   #store(from: number, tokens: number): void {
-    const ends = { from, to: this.#anyPrefill(from) };
+    const ends = { from, to: this.#anyNode(from) };
     this.#network.send(ends, tokens * this.#options.costs.bytesPerToken, () => undefined);
   }
 
