@@ -9,7 +9,7 @@
  *   standing-offer.ts  an offer between its owner and its reader
  *   pending-read.ts    a read: pieces, deadline, signal
  *   questions.ts       short questions between processes that know the same secret, shown by
- *                      challenge.ts; asker.ts asks, byte-reader.ts and question-frames.ts serve both
+ *                      challenge.ts; asker.ts asks, byte-reader.ts and question-frames.ts help
  *   same-process.ts    the way within a process
  *   gate.ts            who may connect; handshake.ts: the secret
  *   server-session.ts  a reader's connection, at the owner; peer-session.ts: at the reader
