@@ -1,6 +1,8 @@
 import { assert } from "./assert.ts";
 
 const FIRST_CAPACITY = 16;
+/** Of all lists in which there is nothing yet: many stay so. */
+const NOTHING = new Int32Array(0);
 
 /** Reads a typed array at an index that must exist; a missing one is a bug. */
 export function intAt(ints: Int32Array, index: number): number {
@@ -16,9 +18,11 @@ export class IntList {
 
   /** Copies `values`. */
   constructor(values: ArrayLike<number> = []) {
+    this.#length = values.length;
+    this.#items = NOTHING;
+    if (values.length === 0) return;
     this.#items = new Int32Array(Math.max(values.length, FIRST_CAPACITY));
     this.#items.set(values);
-    this.#length = values.length;
   }
 
   get length(): number {
@@ -33,7 +37,7 @@ export class IntList {
 
   push(value: number): void {
     if (this.#length === this.#items.length) {
-      const grown = new Int32Array(this.#length * 2);
+      const grown = new Int32Array(Math.max(this.#length * 2, FIRST_CAPACITY));
       grown.set(this.#items);
       this.#items = grown;
     }

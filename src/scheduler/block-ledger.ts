@@ -17,14 +17,11 @@ import {
  */
 export class BlockLedger {
   readonly #cache: KvCache;
-  /** Blocks that matches of this plan claim, or copy from. */
-  readonly #claimed = new Set<BlockId>();
-  /** Stored blocks that a table of this plan takes over: no other sequence finds them any more. */
-  readonly #takenOver = new Set<BlockId>();
-  /** By block: the number of its holders that are to release it. */
-  readonly #leaving = new Map<BlockId, number>();
-  /** By table: the shared blocks that it is to replace by copies of its own. */
-  readonly #copied = new Map<BlockTable, readonly BlockId[]>();
+  // Most plans decode alone and need none of these: they are made when they are first asked for.
+  #claimedMade: Set<BlockId> | null = null;
+  #takenOverMade: Set<BlockId> | null = null;
+  #leavingMade: Map<BlockId, number> | null = null;
+  #copiedMade: Map<BlockTable, readonly BlockId[]> | null = null;
   #available: number;
 
   constructor(cache: KvCache) {
@@ -123,6 +120,30 @@ export class BlockLedger {
         if (part.holds(index)) this.#leaveForGood(part.get(index));
       }
     }
+  }
+
+  /** Blocks that matches of this plan claim, or copy from. */
+  get #claimed(): Set<BlockId> {
+    this.#claimedMade ??= new Set();
+    return this.#claimedMade;
+  }
+
+  /** Stored blocks that a table of this plan takes over: no other sequence finds them any more. */
+  get #takenOver(): Set<BlockId> {
+    this.#takenOverMade ??= new Set();
+    return this.#takenOverMade;
+  }
+
+  /** By block: the number of its holders that are to release it. */
+  get #leaving(): Map<BlockId, number> {
+    this.#leavingMade ??= new Map();
+    return this.#leavingMade;
+  }
+
+  /** By table: the shared blocks that it is to replace by copies of its own. */
+  get #copied(): Map<BlockTable, readonly BlockId[]> {
+    this.#copiedMade ??= new Map();
+    return this.#copiedMade;
   }
 
   /** The match with a copy in place of a takeover where an earlier decision claims the block. */

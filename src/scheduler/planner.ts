@@ -20,12 +20,23 @@ export function planStep(state: PlanningState): StepPlan {
   running.planAll();
   // Preempted sequences resume before new ones take their blocks.
   if (draft.preempts) return draft.finish();
+  if (!waits(state)) {
+    planDrafts(draft);
+    return draft.finish();
+  }
   planWaiting(draft, new ReturnPlanner(draft, running));
   // A step either preempts or admits: sequences that need blocks of paused groups start a step
   // later.
   if (draft.lacksRoom && !draft.starts) preemptPaused(draft);
   if (!draft.preempts) planDrafts(draft);
   return draft.finish();
+}
+
+/** Whether any sequence waits: in most steps of a server that keeps up none does. */
+function waits({ waiting, swapped }: PlanningState): boolean {
+  for (const _ of waiting) return true;
+  for (const _ of swapped) return true;
+  return false;
 }
 
 /** In order; a sequence that does not fit holds up all behind it. */

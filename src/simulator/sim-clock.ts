@@ -18,6 +18,7 @@ export class SimClock implements Clock, Timer {
   readonly #events: SimEvent[] = [];
   #nowMs = 0;
   #order = 0;
+  #ran = 0;
 
   nowMs(): number {
     return this.#nowMs;
@@ -26,6 +27,11 @@ export class SimClock implements Clock, Timer {
   /** Events that have not run, cancelled ones included. */
   get pending(): number {
     return this.#events.length;
+  }
+
+  /** Events that ran. */
+  get ran(): number {
+    return this.#ran;
   }
 
   after(ms: number, run: () => void): () => void {
@@ -51,6 +57,7 @@ export class SimClock implements Clock, Timer {
       const { run } = event;
       if (run === null) continue;
       this.#nowMs = event.atMs;
+      this.#ran++;
       run();
       return true;
     }

@@ -63,8 +63,10 @@ function storedRuns(
 }
 
 function scopeOf(base: ScopeBase, block: StoredBlock, group: number): KvScope {
-  const { loraId, cacheSalt } = block;
-  return { ...base, salt: cacheSalt, lora: loraId === null ? null : String(loraId), group };
+  const { loraId, cacheSalt: salt } = block;
+  const { model, blockTokens } = base;
+  // Written out: a spread costs a look-up per field, and there is one for each run of blocks.
+  return { model, blockTokens, salt, lora: loraId === null ? null : String(loraId), group };
 }
 
 function tokensOf(blocks: readonly StoredBlock[], blockTokens: number): Uint32Array {

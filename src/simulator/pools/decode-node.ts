@@ -6,6 +6,7 @@ import {
   SchedulerConfig,
   Sequence,
   SequenceGroup,
+  type SequenceOptions,
   type SequenceUpdate,
   type StepPlan,
   sequenceId,
@@ -50,7 +51,7 @@ export class DecodeNode {
   readonly #parts: DecodeNodeParts;
   readonly #scheduler: Scheduler;
   readonly #loop: StepLoop;
-  readonly #running = new Map<Sequence, DecodeJob>();
+  #requests = 0;
   /** Prompts of any length are views of it: their tokens are never read. */
   readonly #prompt: Int32Array;
   #nextSequence = 1;
@@ -81,7 +82,7 @@ export class DecodeNode {
 
   /** Requests that decode or wait for room. */
   get requests(): number {
-    return this.#running.size;
+    return this.#requests;
   }
 
   /** Whether a request fits the device at all. */
@@ -90,7 +91,7 @@ export class DecodeNode {
   }
 
   submit(job: DecodeJob): void {
-    const sequence = new Sequence({
+    const sequence = new DecodingSequence(job, {
       id: sequenceId(this.#nextSequence++),
       requestId: job.id,
       promptTokenIds: this.#prompt.subarray(0, job.inputTokens),
@@ -99,7 +100,7 @@ export class DecodeNode {
       arrivalMs: this.#parts.clock.nowMs(),
       priority: job.priority,
     });
-    this.#running.set(sequence, job);
+    this.#requests++;
     this.#scheduler.add(SequenceGroup.of(sequence));
     this.#loop.wake();
   }
@@ -115,13 +116,23 @@ export class DecodeNode {
 
   #committed(updates: readonly SequenceUpdate[]): void {
     for (const { sequence, finished } of updates) {
-      const job = this.#running.get(sequence);
-      if (job === undefined) continue;
+      if (!(sequence instanceof DecodingSequence)) continue;
+      const { job } = sequence;
       job.token();
       if (!finished) continue;
-      this.#running.delete(sequence);
+      this.#requests--;
       job.done();
     }
+  }
+}
+
+/** Tokens come by the million: each finds its request without a look-up. */
+class DecodingSequence extends Sequence {
+  readonly job: DecodeJob;
+
+  constructor(job: DecodeJob, options: SequenceOptions) {
+    super(options);
+    this.job = job;
   }
 }
 

@@ -52,6 +52,8 @@ export interface PoolResult {
   readonly requestsPerSecond: number;
   readonly outputTokensPerSecond: number;
   readonly endMs: number;
+  /** Steps, transfers and arrivals that were simulated. */
+  readonly events: number;
   /** What the conductor still counts at the end: nothing. */
   readonly openBookings: number;
   /** Mean relative errors of predictions. */

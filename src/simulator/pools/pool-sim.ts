@@ -82,7 +82,7 @@ class PoolSim {
     this.#sample();
     this.#clock.run();
     return this.#stats.result({
-      ...{ seed: this.#options.seed, openBookings: this.#open },
+      ...{ seed: this.#options.seed, openBookings: this.#open, events: this.#clock.ran },
       transferBytes: this.#network.bytes,
       prefillBusyMs: this.#nodes.prefill.map(({ busyMs }) => busyMs),
       decodeBusyMs: this.#nodes.decoders.map(({ busyMs }) => busyMs),

@@ -5,6 +5,7 @@ import { curveOf, gapsOf, type LoadSample, type PoolResult, spreadOf } from "./p
 export interface PoolEnd {
   readonly seed: number;
   readonly openBookings: number;
+  readonly events: number;
   readonly transferBytes: number;
   readonly prefillBusyMs: readonly number[];
   readonly decodeBusyMs: readonly number[];
@@ -150,6 +151,7 @@ export class PoolStats {
       requestsPerSecond: this.#completed / seconds,
       outputTokensPerSecond: this.#outputTokens / seconds,
       endMs: this.#endMs,
+      events: end.events,
       openBookings: end.openBookings,
       predictionErrors: {
         ttft: errors.ttft.meanError,
