@@ -27,12 +27,16 @@ export class ScriptedServer {
   #nowMs = 0;
   #token = 0;
 
-  constructor({ blockTokens, poolBlocks, sequencesMax, contextTokensMax }) {
+  /** What the newest step computed, and requests that have ended since they were asked for. */
+  #computed = { sequences: 0, promptTokens: 0 };
+  #ended = [];
+
+  constructor({ blockTokens, poolBlocks, sequencesMax, contextTokensMax, waitingMax }) {
     this.#cache = new KvCache({ blocks: poolBlocks, blockTokens, prefixCaching: false });
     const config = SchedulerConfig.parse({
       stepTokensMax: Math.max(2048, 2 * sequencesMax),
       runningSequencesMax: sequencesMax,
-      waitingSequencesMax: sequencesMax,
+      waitingSequencesMax: waitingMax ?? sequencesMax,
       preemption: "recompute",
     });
     this.#scheduler = new Scheduler({ config, cache: this.#cache, contextTokensMax });
@@ -42,13 +46,21 @@ export class ScriptedServer {
     return this.#active.size;
   }
 
+  get computed() {
+    return this.#computed;
+  }
+
+  takeEnded() {
+    return this.#ended.splice(0);
+  }
+
   get preemptions() {
     return this.#scheduler.stats().preemptions;
   }
 
   /**
    * Queues a request of `width` sequences, all of one length. With `choices` they are beams:
-   * choices[step] lists the beam that each beam of the next step continues.
+   * choices[step] lists the beam that each beam of the next step continues. Returns its id.
    */
   add({ promptTokens, outputTokens }, width, choices = null) {
     const promptTokenIds = Int32Array.from({ length: promptTokens }, () => this.#nextToken());
@@ -68,6 +80,7 @@ export class ScriptedServer {
     const group = new SequenceGroup({ requestId, sequences, kind });
     this.#scheduler.add(group);
     this.#active.add({ group, choices, outputTokens, beams: [group.lead], drawn: new Set() });
+    return requestId;
   }
 
   /** One step. Returns what is held while it computes where somebody looks: that costs a scan. */
@@ -76,6 +89,8 @@ export class ScriptedServer {
     const plan = scheduler.plan();
     scheduler.begin(plan, ++this.#nowMs);
     this.#cache.takeMoves();
+    const promptTokens = plan.items.reduce((sum, { count }) => sum + (count > 1 ? count : 0), 0);
+    this.#computed = { sequences: plan.items.length, promptTokens };
     const memory = look ? this.#memory() : null;
     const drawn = plan.items.map(({ samples, sequence }) =>
       samples && !sequence.isBeam ? [this.#nextToken()] : null,
@@ -86,7 +101,9 @@ export class ScriptedServer {
     );
     for (const request of this.#active) {
       if (request.choices !== null) this.#continueBeams(request, sampled);
-      if (request.group.live.length === 0) this.#active.delete(request);
+      if (request.group.live.length > 0) continue;
+      this.#active.delete(request);
+      this.#ended.push(request.group.requestId);
     }
     return memory;
   }

@@ -12,6 +12,13 @@ import { HTTP_ERRORS, ServerOptions } from "../dist/server/index.js";
 import { LIST_LIMITS } from "../dist/server/openai/bounded.js";
 import { apiReference } from "./api-reference.mjs";
 import { gpuChart } from "./gpu-chart.mjs";
+import {
+  bandwidthChart,
+  capacityChart,
+  oscillationChart,
+  ratioChart,
+  replicasChart,
+} from "./reproduction-charts.mjs";
 import { acceptanceChart, speedUpChart } from "./speculation-charts.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -188,6 +195,14 @@ const documents = new Map([
   ["docs/gpu.svg", gpuChart(results("gpu"))],
   ["docs/acceptance.svg", acceptanceChart(results("drafter-acceptance"))],
   ["docs/speed-up.svg", speedUpChart(results("speculation-cpu"))],
+  ["docs/reproduction/capacity.svg", capacityChart(results("reproduction-capacity"))],
+  ["docs/reproduction/bandwidth.svg", bandwidthChart(results("reproduction-bandwidth"))],
+  ["docs/reproduction/ratio.svg", ratioChart(results("reproduction-ratio"))],
+  ["docs/reproduction/replicas.svg", replicasChart(results("reproduction-replicas"))],
+  ...["arrival", "predicted"].map((mode) => [
+    `docs/reproduction/pools-${mode}.svg`,
+    oscillationChart(results("reproduction-rejection"), "5+2@2.5@60", mode),
+  ]),
   ["SECURITY.md", security()],
   ...apiReference(GENERATED),
 ]);
@@ -203,7 +218,9 @@ function* outdated() {
 }
 
 const check = process.argv.includes("--check");
-mkdirSync(`${root}docs/api`, { recursive: true });
+for (const folder of ["api", "reproduction"]) {
+  mkdirSync(`${root}docs/${folder}`, { recursive: true });
+}
 let stale = 0;
 for (const [path, text] of outdated()) {
   if (check) {

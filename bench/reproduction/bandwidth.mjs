@@ -1,6 +1,6 @@
 /**
  * node bench/reproduction/bandwidth.mjs [--prefill 8] [--decode 8] [--seeds 1,2,3]
- *   [--traces synthetic,conversation] [--out FILE]
+ *   [--modes estimated,threshold,pool] [--traces synthetic,conversation] [--out FILE]
  *
  * Figure 13 of Mooncake (FAST'25): the time to the first token by the network's speed, where
  * prefixes move by estimate (`estimated`: only where that is quicker than computing), by the ratio
@@ -26,19 +26,20 @@ await runTable({
   options: {
     prefill: { type: "number", default: 8 },
     decode: { type: "number", default: 8 },
+    modes: { type: "string", default: Object.keys(MODES).join(",") },
   },
-  rows: ({ prefill, decode }) => {
+  rows: ({ prefill, decode, modes }) => {
     const nodes = { prefillNodes: prefill, decodeNodes: decode };
     const nothing = {
       row: { gbps: null, mode: "nothing moves", paperTtftS: 2.62 },
       ...{ pools: nodes, conductor: { policy: "local", rejection: "none" } },
     };
-    const rows = Object.entries(MODES).flatMap(([mode, { conductor, pools }]) =>
+    const rows = modes.split(",").flatMap((mode) =>
       Object.entries(PAPER).map(([gbps, paperTtftS]) => ({
         row: { gbps: Number(gbps), mode, paperTtftS, paperTransferS: PAPER_TRANSFER_S[gbps] },
-        pools: { ...nodes, ...pools },
+        pools: { ...nodes, ...MODES[mode].pools },
         costs: { networkBytesPerMs: Number(gbps) * BYTES_PER_MS },
-        conductor: { rejection: "none", ...conductor },
+        conductor: { rejection: "none", ...MODES[mode].conductor },
       })),
     );
     return [nothing, ...rows];

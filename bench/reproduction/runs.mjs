@@ -62,7 +62,7 @@ export async function runTable({ name, options, rows, summary = summaryOf, ...re
 /** One fleet on one trace. `change`: another trace made of it. */
 function runRow({ pools, conductor, speed = 1, costs = {}, change }, trace, seed) {
   const result = runPools({
-    ...{ trace: change?.(trace) ?? trace, seed, speed },
+    ...{ trace: change?.(trace, seed) ?? trace, seed, speed },
     ...{ prefillNodes: 1, decodeNodes: 1, ...pools, costs: { ...PAPER_COSTS, ...costs } },
     conductor: ConductorConfig.parse(conductor),
   });
