@@ -54,6 +54,15 @@ export const RouterOptions = z
         "When a request is rejected that would miss a deadline: predicted (at the load of when " +
           "its prompt will be computed), arrival (at the load of now), none.",
       ),
+    decisionLog: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "File to which each decision is appended as a line of JSON; it may be renamed at any " +
+          "time. none: decisions are not logged.",
+      ),
     indexBytesMax: z
       .int()
       .min(2 ** 24)

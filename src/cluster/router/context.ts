@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { FastifyBaseLogger, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
+import type { FleetConductor } from "#cluster/conductor";
 import type { HitCeiling } from "#cluster/index";
 import type { Membership } from "#cluster/protocol";
 import type { Dispatcher } from "#cluster/routing";
 import type { BodyBudget } from "./body-budget.ts";
 import type { RouterConfig } from "./config.ts";
+import type { DecisionBook } from "./decision-book.ts";
 import type { FleetCaches } from "./fleet-caches.ts";
 import type { HitWatch } from "./hit-watch.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
@@ -21,6 +23,8 @@ export interface RouterContext {
   readonly membership: Membership;
   readonly links: WorkerLinks;
   readonly dispatcher: Dispatcher;
+  readonly conductor: FleetConductor;
+  readonly decisions: DecisionBook;
   readonly prompts: PromptReader;
   readonly codecs: ModelCodecs;
   readonly caches: FleetCaches;

@@ -1,23 +1,27 @@
 /** GET and POST /route/explain: who would get a request, and what each worker would cost. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { EngineError } from "#base";
+import { EngineError, shortText } from "#base";
 import type { WorkerBooks } from "#cluster/protocol";
 import type { ExplainedWorker, Explanation } from "#cluster/routing";
+import { HttpError } from "#server";
+import { conductorJson } from "./conductor-terms.ts";
 import type { RouterContext } from "./context.ts";
 import { readRequest } from "./generation-request.ts";
 import type { ReadPrompts } from "./prompt-reader.ts";
+import { plannedFields } from "./relay-route.ts";
 import { withModel } from "./unnamed-model.ts";
 
 export function explainRoutes(app: FastifyInstance, context: RouterContext): void {
-  app.get<{ Querystring: { prompt?: string; model?: string } }>(
+  app.get<{ Querystring: { prompt?: string; model?: string; request?: string } }>(
     "/route/explain",
     async (request) => {
-      const { prompt, model } = request.query;
+      const { prompt, model, request: id } = request.query;
+      if (id !== undefined) return pastDecisions(context, id);
       if (typeof prompt !== "string" || prompt === "") {
         throw new EngineError(
           "INVALID_ARGUMENT",
           "Cannot explain: a prompt must be given, current value is missing; use ?prompt=TEXT, " +
-            "or POST the body of a chat or completion",
+            "or POST the body of a chat or completion, or ?request=ID of one that was decided",
           { param: "prompt" },
         );
       }
@@ -25,6 +29,20 @@ export function explainRoutes(app: FastifyInstance, context: RouterContext): voi
     },
   );
   app.post("/route/explain", async (request) => explain(context, request, request.body));
+}
+
+/** Of a request that came lately, by its id. */
+function pastDecisions({ decisions }: RouterContext, id: unknown): unknown {
+  const lines = typeof id === "string" ? decisions.decisionsOf(id) : [];
+  if (lines.length > 0) {
+    return { request: id, decisions: lines.map((line): unknown => JSON.parse(line)) };
+  }
+  const shown = shortText(typeof id === "string" ? id : "several");
+  throw new HttpError(
+    404,
+    "request_not_found",
+    `Cannot explain: request must be one of the last that came, current value is \`${shown}\``,
+  );
 }
 
 async function explain(
@@ -41,15 +59,19 @@ async function explain(
   const order = withModel(read, context.membership.workers);
   const signal = AbortSignal.timeout(context.config.connectTimeoutMs * 2);
   const prompts = await context.prompts.read(order, signal);
-  const found = context.dispatcher.explain({ ...prompts.query, excluded: new Set() });
-  return explanationJson(context, prompts, found);
+  const fields = plannedFields(order, performance.now());
+  const query = { ...prompts.query, ...fields, excluded: new Set<string>() };
+  const found = context.dispatcher.explain(query);
+  const ask = context.dispatcher.planAskOf(query);
+  const terms = ask === null ? null : context.conductor.explain(ask);
+  return { ...explanationJson(context, prompts, found), conductor: conductorJson(terms) };
 }
 
 function explanationJson(
   context: RouterContext,
   { query, origin }: ReadPrompts,
   { policy, choice, unrouted, workers }: Explanation,
-): unknown {
+): object {
   const at = choice === null ? -1 : choice.chosen;
   const candidates = workers.filter(({ leftOut }) => leftOut === null);
   return {

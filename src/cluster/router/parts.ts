@@ -16,6 +16,8 @@ import { BodyBudget } from "./body-budget.ts";
 import type { RouterConfig } from "./config.ts";
 import type { RouterContext } from "./context.ts";
 import { DeadlineMetrics } from "./deadline-metrics.ts";
+import { DecisionBook } from "./decision-book.ts";
+import { DecisionLog } from "./decision-log.ts";
 import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
 import { ModelCodecs } from "./model-codecs.ts";
@@ -53,12 +55,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const keys = keysOf(secrets);
   const http = new WorkerHttp(secrets.workerCa ?? null);
   const membership = openMembership({
-    redis: config.redis,
-    workers: config.worker,
-    warn: warnOfRedis,
-    say,
-    http,
-    ...keys,
+    ...{ redis: config.redis, workers: config.worker, warn: warnOfRedis, say, http, ...keys },
   });
   const relays = new Set<Relay>();
   const codecs = new ModelCodecs({ models: config.model, say: warn });
@@ -73,12 +70,10 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn });
   const startingMs = config.redis === null ? 0 : STARTING_MS;
   const rng = seededRng(randomInt(2 ** 31));
-  const conductor = conductorOf({ config, membership, registry, rng });
+  const { conductor, decisions, log } = conductorOf({ config, membership, registry, rng, warn });
   const dispatcher = new Dispatcher({
     ...{ membership, prefixes, policy: config.policy, clock: systemClock, rng },
-    planner: conductor,
-    isOpen: (id) => links.admits(id),
-    startingMs,
+    ...{ planner: conductor, startingMs, isOpen: (id: string) => links.admits(id) },
     room: { waitMsMax: config.workerWaitMs, requestsMax: config.workerRequestsMax },
   });
   const room = new WaitingRoom({
@@ -99,14 +94,23 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   };
   const context: RouterContext = {
     ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits, relays },
-    ...{ registry, bodies, texts, tools, version: ownVersion(), state: { draining: false } },
+    ...{
+      conductor,
+      decisions,
+      registry,
+      bodies,
+      texts,
+      tools,
+      version: ownVersion(),
+      state: { draining: false },
+    },
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);
   const close = async () => {
     stopWatching();
     for (const part of [sweep, loads, dispatcher, conductor]) part.close();
-    await Promise.all([membership.close(), caches.close(), books?.close()]);
+    await Promise.all([membership.close(), caches.close(), books?.close(), log?.close()]);
     await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
   };
   return { app, context, close };
@@ -117,17 +121,20 @@ interface ConductorParts {
   readonly membership: Membership;
   readonly registry: Registry;
   readonly rng: Rng;
+  readonly warn: (message: string) => void;
 }
 
 /** Prompts are computed from what their worker has: it cannot be given a part by a third one. */
-function conductorOf({ config, membership, registry, rng }: ConductorParts): FleetConductor {
+function conductorOf({ config, membership, registry, rng, warn }: ConductorParts) {
   const { ttftDeadline: ttftDeadlineMs, tbtDeadline: tbtDeadlineMs, rejection } = config;
-  const watch = new DeadlineMetrics(registry, () => conductor.errors());
+  const metrics = new DeadlineMetrics(registry, () => conductor.errors());
+  const log = config.decisionLog === null ? null : new DecisionLog(config.decisionLog, warn);
+  const decisions = new DecisionBook({ metrics, log });
   const conductor: FleetConductor = new FleetConductor({
-    ...{ membership, clock: systemClock, rng, watch, usesPools: config.policy === "kv" },
+    ...{ membership, clock: systemClock, rng, watch: decisions, usesPools: config.policy === "kv" },
     config: ConductorConfig.parse({ policy: "local", ttftDeadlineMs, tbtDeadlineMs, rejection }),
   });
-  return conductor;
+  return { conductor, decisions, log };
 }
 
 /** A Redis that has just started is empty until all workers have written their entries. */

@@ -64,7 +64,7 @@ async function relayRequest(
 }
 
 /** What plans by deadlines read beside the prompt. Embeddings and the like have no tokens. */
-function plannedFields(
+export function plannedFields(
   { kind, id, deadlines, isBatch, choiceCount }: GenerationRequest,
   arrivedMs: number,
 ) {

@@ -1,0 +1,54 @@
+import type { DecisionRecord, ServiceWatch } from "#cluster/conductor";
+
+/** Requests whose decisions are kept; and decisions of one: it may be sent several times. */
+const REQUESTS_MAX = 2048;
+const OF_REQUEST_MAX = 8;
+
+export interface DecisionBookParts {
+  readonly metrics: ServiceWatch;
+  /** Null: decisions are not logged. */
+  readonly log: { add(line: string): void } | null;
+}
+
+/** Keeps the last decisions, by the ids of their requests, to be explained afterwards. */
+export class DecisionBook implements ServiceWatch {
+  readonly #parts: DecisionBookParts;
+  /** In the order in which requests were seen first. */
+  readonly #lines = new Map<string, string[]>();
+
+  constructor(parts: DecisionBookParts) {
+    this.#parts = parts;
+  }
+
+  /** Lines of JSON, the oldest first; none: it was not seen, or is forgotten. */
+  decisionsOf(request: string): readonly string[] {
+    return this.#lines.get(request) ?? [];
+  }
+
+  decided(record: DecisionRecord): void {
+    const { metrics, log } = this.#parts;
+    metrics.decided(record);
+    log?.add(record.line);
+    if (record.request === "") return;
+    const lines = this.#lines.get(record.request);
+    if (lines !== undefined) {
+      lines.push(record.line);
+      if (lines.length > OF_REQUEST_MAX) lines.shift();
+      return;
+    }
+    this.#lines.set(record.request, [record.line]);
+    if (this.#lines.size <= REQUESTS_MAX) return;
+    for (const oldest of this.#lines.keys()) {
+      this.#lines.delete(oldest);
+      return;
+    }
+  }
+
+  firstToken(ms: number, deadlineMs: number | null): void {
+    this.#parts.metrics.firstToken(ms, deadlineMs);
+  }
+
+  gap(ms: number, deadlineMs: number | null): void {
+    this.#parts.metrics.gap(ms, deadlineMs);
+  }
+}

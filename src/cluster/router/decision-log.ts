@@ -1,0 +1,71 @@
+import { appendFile } from "node:fs/promises";
+import { messageOf } from "#base";
+
+/** Lines that wait for the disk; more are dropped, and counted. */
+const PENDING_LENGTH_MAX = 4 * 2 ** 20;
+
+/**
+ * Decisions as JSON lines in a file of the operator's, who renames or cuts it as he likes: it is
+ * opened anew for each write. No request waits for the disk.
+ */
+export class DecisionLog {
+  readonly #file: string;
+  readonly #warn: (message: string) => void;
+  #pending: string[] = [];
+  #pendingLength = 0;
+  #dropped = 0;
+  #writing: Promise<void> | null = null;
+  #hasFailed = false;
+
+  constructor(file: string, warn: (message: string) => void) {
+    this.#file = file;
+    this.#warn = warn;
+  }
+
+  /** Lines that were not written: the disk failed, or was too slow. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  add(line: string): void {
+    if (this.#pendingLength + line.length > PENDING_LENGTH_MAX) {
+      this.#dropped++;
+      return;
+    }
+    this.#pending.push(line);
+    this.#pendingLength += line.length;
+    this.#writing ??= this.#write();
+  }
+
+  /** Resolves when all is written, or cannot be. */
+  async close(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    // What else is decided in this turn goes with it.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#pending.length > 0) {
+      const lines = this.#pending;
+      this.#pending = [];
+      this.#pendingLength = 0;
+      try {
+        await appendFile(this.#file, `${lines.join("\n")}\n`);
+        this.#hasFailed = false;
+      } catch (error) {
+        this.#dropped += lines.length;
+        this.#complain(error);
+      }
+    }
+    this.#writing = null;
+  }
+
+  /** Once for each time that it begins to fail. */
+  #complain(error: unknown): void {
+    if (!this.#hasFailed) {
+      const how = `decisions are not logged: ${this.#file} cannot be written`;
+      this.#warn(`${how}: ${messageOf(error)}; requests go on`);
+    }
+    this.#hasFailed = true;
+  }
+}
