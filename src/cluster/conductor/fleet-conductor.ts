@@ -16,6 +16,7 @@ import type { Accepted, ConductorRequest, Decision, InstanceNumber, Rejected } f
 import { decisionLine } from "./decision-log.ts";
 import { DecodeEstimator } from "./decode-estimator.ts";
 import { type GroupSurvey, surveyOf } from "./fleet-survey.ts";
+import { inlineCost } from "./inline-cost.ts";
 import { LiveBooking } from "./live-booking.ts";
 import { conductorRequest, deadlinesOf } from "./planned-request.ts";
 import { groupOf, PoolGroup } from "./pool-group.ts";
@@ -187,7 +188,8 @@ export class FleetConductor implements RequestPlanner {
       const own = conductor.decide(request, survey.held, decision.decode);
       return own.type === "accepted" ? own : decision;
     };
-    const source = sourceOf(ask.request, to, from);
+    const cost = inlineCost(ask.request, survey, { decision, config: this.#options.config });
+    const source = sourceOf(ask.request, { decode: to, prefill: from }, cost);
     if (source !== null) return { decision, source };
     return { decision: inline(), source: null };
   }

@@ -20,6 +20,7 @@
  *                        kept by its reservation; pool-source.ts: who computes its prompt;
  *                        prompt-run.ts: prompts that were measured together; service-watch.ts;
  *                        planned-request.ts: what the conductor is asked;
+ *                        inline-cost.ts: what a prompt costs those that decode;
  *                        scaled-fit.ts: beliefs of which the proportions alone hold
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.

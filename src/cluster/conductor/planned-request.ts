@@ -5,7 +5,7 @@ import type { ConductorRequest } from "./decision.ts";
 import type { GroupSurvey } from "./fleet-survey.ts";
 
 /** Predictions of fewer measurements reject nothing: what is believed at first may be far off. */
-const SETTLED_SAMPLES = 8;
+export const SETTLED_SAMPLES = 8;
 /** Where nothing runs and nothing was measured for so long, one request tries it. */
 const STALE_MS = 10_000;
 

@@ -196,6 +196,42 @@ describe("the conductor of a live fleet", () => {
     expect(fleet.dispatcher.route({ ...batch, promptTokens: 9000 }).type).toBe("routed");
   });
 
+  test("[CO27] ends of prompts are computed where they decode as deadlines between tokens allow", () => {
+    // A ms per token, steps of 10 ms: with 60 ms between tokens some 45 fit, with 400 some 380.
+    const inlineMax = (tbtMs: number | null): number => {
+      const fleet = liveFleet(["p1", "d1"], { tbtDeadlineMs: tbtMs });
+      warmUp(fleet);
+      let most = 0;
+      for (let promptTokens = 8; promptTokens < 1500; promptTokens += 8) {
+        const routed = route(fleet, `r${promptTokens}`, { promptTokens });
+        if (routed.source === null) most = Math.max(most, promptTokens);
+        routed.reservation.end("cancelled");
+      }
+      return most;
+    };
+    expect(inlineMax(null)).toBe(64);
+    expect(inlineMax(60)).toBeGreaterThan(30);
+    expect(inlineMax(60)).toBeLessThan(60);
+    expect(inlineMax(400)).toBeGreaterThan(300);
+    expect(inlineMax(400)).toBeLessThan(450);
+    expect(inlineMax(1e6)).toBe(1024);
+    // Another worker leaves a block to it anyway.
+    expect(inlineMax(0.001)).toBe(16);
+  });
+
+  test("[CO27] a deadline of one that decodes keeps others' prompts out of its steps", () => {
+    const fleet = liveFleet(["p1", "d1"], { tbtDeadlineMs: 400 });
+    warmUp(fleet);
+    const before = route(fleet, "before", { promptTokens: 200 });
+    expect([before.source, before.choice.reason]).toEqual([null, "inline"]);
+    before.reservation.end("ended");
+    const strict = route(fleet, "strict", { promptTokens: 200, deadlines: { tbtMs: 50 } });
+    expect(strict.source?.workerId).toBe("p1");
+    expect(route(fleet, "beside it", { promptTokens: 200 }).source?.workerId).toBe("p1");
+    strict.reservation.end("ended");
+    expect(route(fleet, "behind it", { promptTokens: 200 }).source).toBeNull();
+  });
+
   test("[CO26] an explanation has the terms of all workers, and books nothing", () => {
     const fleet = liveFleet(POOLS, DEADLINES, { p2: 40 });
     const ask = fleet.dispatcher.planAskOf(requestOf("asked"));
