@@ -9,6 +9,7 @@ import type {
   RequestPlanner,
   Reservation,
   Rng,
+  WaitingAhead,
 } from "#cluster/routing";
 import { Conductor, type ExplainedDecision } from "./conductor.ts";
 import type { ConductorConfig } from "./conductor-config.ts";
@@ -86,10 +87,10 @@ export class FleetConductor implements RequestPlanner {
     return { type: "planned", choice, source: undefined, booked };
   }
 
-  foresee(ask: PlanAsk, aheadTokens: number): EarlyRejection | null {
+  foresee(ask: PlanAsk, ahead: WaitingAhead): EarlyRejection | null {
     const surveys = this.#survey(ask);
     const [decision, survey] = this.#wouldDecide(ask, surveys, (at, { waitedMs = 0 }) => ({
-      waitedMs: waitedMs + this.#aheadMs(at, aheadTokens),
+      waitedMs: waitedMs + this.#aheadMs(at, ahead),
     }));
     if (decision === null || survey === null) return null;
     if (decision.type !== "rejected" || !isDeadline(decision)) return null;
@@ -218,7 +219,9 @@ export class FleetConductor implements RequestPlanner {
 
   /** Of several groups with pools, the one that is predicted to begin soonest. */
   #pooled(request: PlannedRequest, surveys: readonly GroupSurvey[]): GroupSurvey | null {
-    const pooled = this.#options.usesPools ? surveys.filter(({ hasPools }) => hasPools) : [];
+    // What no other worker may compute the prompt of, one that decodes gets whole.
+    const mayUse = this.#options.usesPools && request.mayFetch === true;
+    const pooled = mayUse ? surveys.filter(({ hasPools }) => hasPools) : [];
     const [first = null] = pooled;
     if (pooled.length < 2) return first;
     let best = first;
@@ -234,6 +237,7 @@ export class FleetConductor implements RequestPlanner {
 
   #survey({ request, all }: PlanAsk): readonly GroupSurvey[] {
     const nowMs = this.#nowMs();
+    if (request.isGenerated === false) return [];
     const surveys = surveyOf(request, all, (id) => this.#places.get(id));
     for (const { group } of surveys) group.passUnseen(nowMs);
     return surveys;
@@ -244,10 +248,13 @@ export class FleetConductor implements RequestPlanner {
     return conductorRequest(request, survey, { config, usesPools, nowMs: this.#nowMs() });
   }
 
-  #aheadMs({ group, barred, hasPools }: GroupSurvey, tokens: number): number {
+  /** By the pace at which those before it went, or by what they are predicted to take. */
+  #aheadMs({ group, barred, hasPools }: GroupSurvey, ahead: WaitingAhead): number {
     const workers = Math.max(group.numbers.size - (barred?.size ?? 0), 1);
     const estimator = group.conductor.prefillEstimator(hasPools ? "prefill" : "both");
-    return (tokens / workers) * (estimator.ms(1000, 0) / 1000);
+    const [perPrompt, perThousand] = estimator.coefficients;
+    const predictedMs = ahead.requests * perPrompt + (ahead.tokens / 1e3) * perThousand;
+    return Math.max(predictedMs / workers, ahead.requests * ahead.paceMs);
   }
 
   #rejected(request: PlannedRequest, { reason, loads, retryAfterMs }: Rejected) {

@@ -63,14 +63,13 @@ async function relayRequest(
   }
 }
 
-/** What plans by deadlines read beside the prompt. Embeddings and the like have no tokens. */
+/** What plans by deadlines read beside the prompt. */
 export function plannedFields(
   { kind, id, deadlines, isBatch, choiceCount }: GenerationRequest,
   arrivedMs: number,
 ) {
   const isGenerated = kind === "chat" || kind === "completions";
-  const own = isGenerated ? deadlines : { ttftMs: null, tbtMs: null };
-  return { id, arrivedMs, isBatch, choices: choiceCount, deadlines: own };
+  return { id, arrivedMs, isBatch, isGenerated, deadlines, choices: choiceCount };
 }
 
 /** Keys that were not checked are none: a client could make up as many as it likes. */

@@ -6,6 +6,7 @@ import {
   type Refusal,
   RequestQueue,
   type ReservationWatcher,
+  type WaitingAhead,
 } from "#cluster/routing";
 import { priorityClass, type QueueMetrics } from "./queue-metrics.ts";
 import { deadlineError } from "./relay-answers.ts";
@@ -91,7 +92,7 @@ export class WaitingRoom {
     // Work that fills what is free has no place in the line of others.
     const isEmpty = isBatch ? this.#queue.count === 0 : this.#urgentCount === 0;
     if (isEmpty && this.#mayGo(comer.query)) return null;
-    const missed = isBatch ? null : (dispatcher.foresee?.(comer.query, this.#aheadTokens) ?? null);
+    const missed = isBatch ? null : (dispatcher.foresee?.(comer.query, this.#ahead()) ?? null);
     if (missed !== null) throw deadlineError(missed);
     const waiting = this.#queueUp(comer);
     this.#admit(); // others may wait for other workers, or be less urgent
@@ -118,6 +119,11 @@ export class WaitingRoom {
   close(): void {
     this.#queue.close();
     this.#watch();
+  }
+
+  #ahead(): WaitingAhead {
+    const [requests, tokens] = [this.#urgentCount, this.#aheadTokens];
+    return { requests, tokens, paceMs: this.#queue.paceMs };
   }
 
   #mayGo(query: DispatchRequest): boolean {

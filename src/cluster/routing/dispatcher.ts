@@ -20,7 +20,7 @@ import { type KvSource, KvSources } from "./kv-sources.ts";
 import { LoadBooks } from "./load-books.ts";
 import { PoolRoom } from "./pool-room.ts";
 import { BLOCK_TOKENS, type PrefixFinder } from "./prefix-finder.ts";
-import type { EarlyRejection, PlanAsk, RequestPlanner } from "./request-planner.ts";
+import type { EarlyRejection, PlanAsk, RequestPlanner, WaitingAhead } from "./request-planner.ts";
 import type { Reservation } from "./reservation.ts";
 import { type Fullness, fullness, type RoomLimits } from "./room.ts";
 import { serves } from "./served-model.ts";
@@ -112,12 +112,12 @@ export class Dispatcher {
   }
 
   /**
-   * The deadline that a request would miss behind `aheadTokens` tokens of prompts that wait before
-   * it; null: none, as far as is known.
+   * The deadline that a request would miss behind those that wait before it; null: none, as far as
+   * is known.
    */
-  foresee(request: DispatchRequest, aheadTokens: number): EarlyRejection | null {
+  foresee(request: DispatchRequest, ahead: WaitingAhead): EarlyRejection | null {
     const ask = this.planAskOf(request);
-    return ask === null ? null : (this.#options.planner?.foresee(ask, aheadTokens) ?? null);
+    return ask === null ? null : (this.#options.planner?.foresee(ask, ahead) ?? null);
   }
 
   /** Whether a request that fills what is free may begin now. */

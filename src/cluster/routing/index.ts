@@ -72,6 +72,7 @@ export type {
   RequestDeadlines,
   RequestPlan,
   RequestPlanner,
+  WaitingAhead,
 } from "./request-planner.ts";
 export {
   type QueuedRequest,

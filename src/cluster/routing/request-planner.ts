@@ -17,6 +17,8 @@ export interface PlannedRequest extends RoutingRequest {
   readonly arrivedMs?: number;
   /** It fills what is free. Default: false. */
   readonly isBatch?: boolean;
+  /** It makes tokens; off: it is not planned, e.g. a text to encode. Default: true. */
+  readonly isGenerated?: boolean;
   /** Sequences that are generated: gaps are those of one. Default: 1. */
   readonly choices?: number;
 }
@@ -34,6 +36,15 @@ export interface PlanAsk {
   readonly all: readonly Candidate[];
   /** The policy's choice of the candidates. */
   readonly choose: () => RoutingChoice;
+}
+
+/** Requests that wait before another one. */
+export interface WaitingAhead {
+  readonly requests: number;
+  /** To compute for them. */
+  readonly tokens: number;
+  /** Measured time until the next of them goes; 0: not measured. */
+  readonly paceMs: number;
 }
 
 /** A deadline that a request would miss, so that it is not begun. */
@@ -60,8 +71,8 @@ export type RequestPlan =
 /** Decides whether requests are taken, and in fleets with pools where they run. */
 export interface RequestPlanner {
   plan(ask: PlanAsk): RequestPlan;
-  /** Whether it would be rejected behind `aheadTokens` tokens of prompts that wait. */
-  foresee(ask: PlanAsk, aheadTokens: number): EarlyRejection | null;
+  /** Whether it would be rejected behind those that wait. */
+  foresee(ask: PlanAsk, ahead: WaitingAhead): EarlyRejection | null;
   /** Whether work that fills what is free may begin now. */
   mayFill(ask: PlanAsk): boolean;
   /** Whether the worker is one of a fleet with pools. */

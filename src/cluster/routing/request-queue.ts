@@ -92,6 +92,11 @@ export class RequestQueue {
     return this.#bytes;
   }
 
+  /** Measured time between two that went while others waited; 0: not measured. */
+  get paceMs(): number {
+    return this.#gapMs;
+  }
+
   /** Queues a request. Returns a function that takes it out again, or why it may not wait. */
   offer(request: QueuedRequest): (() => void) | Refusal {
     const { key, priority, uncachedTokens, lane = "", bytes = 0 } = request;

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { liveFleet, requestOf, route, serve, warmUp, workerOf } from "./live-fleet.ts";
 
 const POOLS = ["p1", "p2", "d1", "d2"];
+const NONE_AHEAD = { requests: 0, tokens: 0, paceMs: 0 };
 const DEADLINES = { ttftDeadlineMs: 3000, tbtDeadlineMs: 50 };
 
 describe("the conductor of a live fleet", () => {
@@ -50,6 +51,22 @@ describe("the conductor of a live fleet", () => {
     expect(fleet.dispatcher.isFull(requestOf("one"))).toBe(false);
     for (let at = 0; at < 4; at++) route(fleet, `r${at}`);
     expect(fleet.dispatcher.isFull(requestOf("one"))).toBe(true);
+  });
+
+  test("[CO19] what may not be computed apart goes whole to one that decodes", () => {
+    const fleet = liveFleet(POOLS);
+    const whole = route(fleet, "whole", { mayFetch: false });
+    expect([whole.source, whole.worker.id[0]]).toEqual([null, "d"]);
+    const before = fleet.seen.decisions.length;
+    // A text to encode, or to count, makes no tokens: it is not planned.
+    const text = route(fleet, "text", { isGenerated: false, mayFetch: false });
+    expect(text.worker.id[0]).toBe("d");
+    expect(fleet.seen.decisions.length).toBe(before);
+    const asked = requestOf("text", { isGenerated: false, isBatch: true });
+    expect([
+      fleet.dispatcher.foresee(asked, { ...NONE_AHEAD, tokens: 1e9 }),
+      fleet.dispatcher.mayFill(asked),
+    ]).toEqual([...[null, true]]);
   });
 
   test("[CO19] a role that changes counts from then on", () => {
@@ -154,10 +171,14 @@ describe("the conductor of a live fleet", () => {
     warmUp(fleet);
     const arrivedMs = fleet.clock.nowMs() - 2500;
     expect(fleet.dispatcher.route(requestOf("late", { arrivedMs })).type).toBe("unrouted");
-    expect(fleet.dispatcher.foresee(requestOf("new"), 0)).toBeNull();
-    expect(fleet.dispatcher.foresee(requestOf("behind others"), 5000)).toMatchObject({
+    expect(fleet.dispatcher.foresee(requestOf("new"), NONE_AHEAD)).toBeNull();
+    expect(
+      fleet.dispatcher.foresee(requestOf("behind others"), { ...NONE_AHEAD, tokens: 5000 }),
+    ).toMatchObject({
       reason: "ttft",
     });
+    const slow = { ...NONE_AHEAD, requests: 5, paceMs: 1000 };
+    expect(fleet.dispatcher.foresee(requestOf("behind a slow pace"), slow)).not.toBeNull();
   });
 
   test("[CO24] first tokens and every gap are told with their deadlines", () => {
@@ -199,7 +220,7 @@ describe("the conductor of a live fleet", () => {
   test("[CO27] ends of prompts are computed where they decode as deadlines between tokens allow", () => {
     // A ms per token, steps of 10 ms: with 60 ms between tokens some 45 fit, with 400 some 380.
     const inlineMax = (tbtMs: number | null): number => {
-      const fleet = liveFleet(["p1", "d1"], { tbtDeadlineMs: tbtMs });
+      const fleet = liveFleet(["p1", "d1"], { tbtDeadlineMs: tbtMs, rejection: "none" });
       warmUp(fleet);
       let most = 0;
       for (let promptTokens = 8; promptTokens < 1500; promptTokens += 8) {
