@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { WorkerOptions } from "#cluster";
 import { EngineOptions } from "#engine";
 import { ServerOptions } from "#server";
 import { engineFlags } from "../../src/cli/engine-flags.ts";
@@ -76,14 +77,21 @@ function wordsOf(schema: z.ZodType): [string, string][] {
 }
 
 const server = new SchemaFlags(ServerOptions);
+const worker = new SchemaFlags(WorkerOptions);
 const renamed: Record<string, string> = {
   "kvCache.dtype": "kv-cache-dtype",
   "scheduler.policy": "scheduling-policy",
   "speculative.kind": "speculative",
 };
 
+/** What engines exchange is a worker's setting, under a flag of its own. */
+const isExchange = ([path]: readonly [string, string]) => path.startsWith("kvTransfer.");
+
 test.each([
-  ...wordsOf(EngineOptions).map((choice) => [...choice, engineFlags] as const),
+  ...wordsOf(EngineOptions)
+    .filter((choice) => !isExchange(choice))
+    .map((choice) => [...choice, engineFlags] as const),
+  ...wordsOf(WorkerOptions).map((choice) => [...choice, worker] as const),
   ...wordsOf(ServerOptions).map((choice) => [...choice, server] as const),
 ])("%s takes its word %s", (path, word, flags) => {
   const name = path.split(".").at(-1) ?? "";
