@@ -1,6 +1,7 @@
 // Compiles native/cpu into one shared library per instruction set:
 // native/build/<platform>-<arch>/libperigee-<isa>.{so,dylib}. The device picks one at run time. On
-// Linux native/transfer becomes libperigee-transfer.so; it asks the processor what it can.
+// Linux native/transfer becomes libperigee-transfer.so, which asks the processor what it can, and
+// native/relay, of the router, becomes libperigee-relay.so.
 //
 //   node tools/build-native.mjs [--force] [--if-missing] [--sanitize] [--isa avx2]
 //
@@ -28,7 +29,11 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "native", "cpu");
-const TRANSFER_SOURCES = join(ROOT, "native", "transfer");
+/** Libraries that have folders of their own. */
+const OWN_SOURCES = {
+  transfer: join(ROOT, "native", "transfer"),
+  relay: join(ROOT, "native", "relay"),
+};
 
 // -ffp-contract=fast: a product that is added becomes one rounded operation everywhere.
 const FLAGS = [
@@ -60,7 +65,8 @@ if (SANITIZE) {
 /** Every library of this machine, and its flags. */
 function libraries() {
   const transfer = process.arch === "arm64" ? ["-march=armv8-a+crc"] : [];
-  return process.platform === "linux" ? { ...instructionSets(), transfer } : instructionSets();
+  if (process.platform !== "linux") return instructionSets();
+  return { ...instructionSets(), transfer, relay: [] };
 }
 
 /** Instruction sets of this machine's architecture, and the flags that unlock them. */
@@ -120,7 +126,7 @@ function hash(...parts) {
 
 /** Objects and library of one instruction set: the jobs that are not up to date. */
 function plan(isa, flags, compiler, output) {
-  const sources = isa === "transfer" ? TRANSFER_SOURCES : SOURCES;
+  const sources = OWN_SOURCES[isa] ?? SOURCES;
   const names = readdirSync(sources).sort();
   const headers = names.filter((name) => name.endsWith(".h"));
   const text = (name) => readFileSync(join(sources, name));

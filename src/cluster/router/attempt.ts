@@ -4,9 +4,15 @@ import { EngineError } from "#base";
 import { failureText } from "#cluster/http";
 import { AnswerBuffer } from "./answer-buffer.ts";
 import type { ClientStream } from "./client-stream.ts";
+import type { Loan, LoanEnd, NativeRelay } from "./native-relay.ts";
 import type { StreamReader } from "./stream-reader.ts";
 import type { Sweep, Watched } from "./sweep.ts";
-import { isConnectFailure, type UpstreamCall, type UpstreamReader } from "./upstream.ts";
+import {
+  type BetweenParts,
+  isConnectFailure,
+  type UpstreamCall,
+  type UpstreamReader,
+} from "./upstream.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 /** A complete answer of a worker. */
@@ -52,6 +58,8 @@ export interface AttemptParts {
   readonly client: ClientStream;
   readonly limits: AttemptLimits;
   readonly sweep: Sweep;
+  /** Relays what is plain; null: nothing is lent. */
+  readonly native: NativeRelay | null;
   /** Takes over the client's response, for an answer that is too long to be held. */
   readonly passOn: (status: number, headers: IncomingHttpHeaders) => void;
   /** Before the first event of this worker is sent. */
@@ -71,6 +79,10 @@ export class Attempt implements UpstreamReader, Watched {
   #tokens = 0;
   #progressMs = performance.now();
   #paused = false;
+  /** The native relay has both connections. */
+  #loan: Loan | null = null;
+  #loanTokens = 0;
+  #poorLoans = 0;
 
   constructor(parts: AttemptParts) {
     this.#parts = parts;
@@ -97,6 +109,7 @@ export class Attempt implements UpstreamReader, Watched {
 
   /** The worker is gone as others say; one that still makes progress is left alone. */
   workerGone(reason: string): void {
+    if (this.#loan !== null) this.#parts.native?.drain();
     if (performance.now() - this.#progressMs >= GONE_MS) {
       this.#fail(failed(this.#name, reason));
     }
@@ -110,6 +123,10 @@ export class Attempt implements UpstreamReader, Watched {
     }
     const limitMs = this.#limitMs(limits);
     if (nowMs - this.#progressMs <= limitMs) return;
+    if (this.#loan !== null) {
+      this.#parts.native?.drain();
+      if (nowMs - this.#progressMs <= limitMs || this.#settle === null) return;
+    }
     const what = this.#tokens > 0 || client.hasContent ? "next" : "first";
     this.#fail(
       new EngineError(
@@ -144,6 +161,33 @@ export class Attempt implements UpstreamReader, Watched {
     } catch (error) {
       this.#fail(failed(this.#name, error instanceof Error ? error.message : String(error)));
     }
+  }
+
+  onBetween({ descriptor, contentBytesMax }: BetweenParts): boolean {
+    const { reader, native, client } = this.#parts;
+    const mayLend = this.#settle !== null && this.#streaming && !this.#paused;
+    if (!mayLend || native === null || this.#tokens < LENT_BEHIND_TOKENS) return false;
+    const form = this.#poorLoans < POOR_LOANS_MAX ? (reader?.plainForm ?? null) : null;
+    const own = form === null ? -1 : client.descriptor;
+    if (form === null || own < 0) return false;
+    this.#loanTokens = this.#tokens;
+    this.#loan = native.lend({
+      ...{ form, contentBytesMax, worker: descriptor, client: own },
+      onSent: (tokens) => this.#wasSent(tokens, NOTHING_LEFT),
+      onStop: () => this.takeBack(),
+    });
+    return this.#loan !== null;
+  }
+
+  /** The native relay writes to the client. */
+  get isLent(): boolean {
+    return this.#loan !== null;
+  }
+
+  /** Reads and writes itself, where the native relay did until now. */
+  takeBack(): void {
+    const left = this.#endLoan();
+    if (left !== null) this.#call?.giveBack(left.contentBytes, left.pending);
   }
 
   onEnd(): void {
@@ -185,14 +229,39 @@ export class Attempt implements UpstreamReader, Watched {
   #send(text: string, isContent: boolean): void {
     const { client } = this.#parts;
     if (this.#streaming) this.#parts.onBegin();
-    if (client.write(text, this.#progressMs, isContent) || this.#paused) return;
+    if (!client.write(text, this.#progressMs, isContent)) this.#pause();
+  }
+
+  #pause(): void {
+    if (this.#paused) return;
     this.#paused = true;
     this.#call?.pause();
-    client.onRoom(() => {
+    this.#parts.client.onRoom(() => {
       this.#paused = false;
       this.#progressMs = performance.now();
       this.#call?.resume();
     });
+  }
+
+  #wasSent(tokens: number, rest: Buffer): void {
+    const nowMs = performance.now();
+    if (tokens > 0) {
+      this.#progressMs = nowMs;
+      this.#tokens += tokens;
+      this.#parts.onTokens(tokens);
+    }
+    if (!this.#parts.client.wasSent(rest, nowMs)) this.#pause();
+  }
+
+  /** Null: there was none. What it has left of the worker's bytes is as if it had not come. */
+  #endLoan(): LoanEnd | null {
+    const left = this.#loan?.end() ?? null;
+    this.#loan = null;
+    if (left === null) return null;
+    this.#parts.reader?.addRelayed(left.ids);
+    if (left.hasSent || left.unsent.length > 0) this.#wasSent(left.tokens, left.unsent);
+    if (this.#tokens - this.#loanTokens < POOR_LOAN_TOKENS) this.#poorLoans++;
+    return left;
   }
 
   #fail(error: EngineError, { isConnect = false, isSaid = false } = {}): void {
@@ -204,12 +273,22 @@ export class Attempt implements UpstreamReader, Watched {
     const settle = this.#settle;
     if (settle === null) return;
     this.#settle = null;
+    // Another worker goes on behind all that the client has of this one.
+    this.#endLoan();
     this.#parts.sweep.delete(this);
     const isOver = outcome.kind === "streamed" || outcome.kind === "answered";
     if (!isOver) this.#call?.abort(ENDED);
     settle(outcome);
   }
 }
+
+/** What is shorter is over before a loan pays. */
+const LENT_BEHIND_TOKENS = 3;
+/** A stream that is rarely plain is not lent again and again. */
+const POOR_LOANS_MAX = 8;
+const POOR_LOAN_TOKENS = 16;
+
+const NOTHING_LEFT = Buffer.alloc(0);
 
 /** A worker that others hold for gone is believed to be, if it was silent for this long, too. */
 const GONE_MS = 1000;

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { writeNow } from "./direct-writes.ts";
+import { idleDescriptor, writeNow } from "./direct-writes.ts";
 
 type Headers = Readonly<Record<string, string | number | string[] | undefined>>;
 
@@ -63,6 +63,21 @@ export class ClientStream {
     if (socket === null || !chunkedEncoding) this.#response.write(latin1, "latin1");
     // One write instead of the response's three: most of a token's cost is the system's.
     else writeNow(socket, `${latin1.length.toString(16)}\r\n${latin1}\r\n`);
+    return !this.#isFull;
+  }
+
+  /** Of a connection that takes chunks of events from others, too; -1: not now. */
+  get descriptor(): number {
+    const { socket, chunkedEncoding } = this.#response;
+    if (!this.#content || socket === null || !chunkedEncoding || this.closed) return -1;
+    return this.#isFull ? -1 : idleDescriptor(socket);
+  }
+
+  /** Others have sent whole chunks, but for `rest`. False: as of `write`. */
+  wasSent(rest: Buffer, nowMs: number): boolean {
+    this.#sentMs = nowMs;
+    const { socket } = this.#response;
+    if (rest.length > 0 && socket !== null && !this.closed) socket.write(rest);
     return !this.#isFull;
   }
 

@@ -7,6 +7,7 @@ import type { Socket } from "node:net";
 import { buildConnector } from "undici";
 import { type ConnectorOptions, safeConnector } from "#cluster/http";
 import { ChunkFraming } from "./chunk-framing.ts";
+import { descriptorOf } from "./direct-writes.ts";
 
 /** Of all connections: what is read is used up before the next read. */
 const buffer = Buffer.allocUnsafeSlow(2 ** 16);
@@ -31,24 +32,31 @@ export function directConnector(given: ConnectorOptions): buildConnector.connect
   };
 }
 
-/** Receives the content of chunks; the bytes hold until it returns. */
-export type ContentReader = (content: Buffer) => void;
+/** Reads an answer in chunks. */
+export interface BodyReader {
+  /** Receives the content of chunks; the bytes hold until it returns. */
+  onContent(content: Buffer): void;
+  /** Nothing of the answer is open. True: its connection is lent, and read by others. */
+  onBetween(descriptor: number): boolean;
+}
 
 /** An answer in chunks whose content undici is not asked for. */
 export interface DirectBody {
   /** Reads no more until `resume`. */
   pause(): void;
   resume(): void;
+  /** Ends a loan: `pending` is what comes next, from the beginning of a chunk. */
+  giveBack(pending: Buffer): void;
 }
 
 /**
  * To be asked while undici tells of an answer's head, of an answer in chunks. Its content comes
- * to `onContent` as soon as undici is between two chunks; before that, and once anything comes that
+ * to the reader as soon as undici is between two chunks; before that, and once anything comes that
  * is no plain chunk, undici tells it. So undici reads the end, and knows what follows. Null: the
  * connection has no direct reads.
  */
-export function directBody(onContent: ContentReader): DirectBody | null {
-  return telling?.bodyTo(onContent) ?? null;
+export function directBody(reader: BodyReader): DirectBody | null {
+  return telling?.bodyTo(reader) ?? null;
 }
 
 /** The connection whose bytes undici is told of in this moment. */
@@ -88,8 +96,8 @@ class DirectReads {
         setImmediate(end);
         return null;
       }
-      // There is no more than this read brought.
-      return this.#isTelling ? null : readOn(size);
+      // There is no more than this read brought; what is lent is read by others.
+      return this.#isTelling || this.#body?.isLent === true ? null : readOn(size);
     };
     socket.unshift = (bytes: Buffer) => {
       this.#bytes = bytes.length === 0 ? null : Buffer.from(bytes);
@@ -104,11 +112,11 @@ class DirectReads {
     };
   }
 
-  /** The answer whose head is told now goes to `onContent`, as soon as that can be. */
-  bodyTo(onContent: ContentReader): DirectBody {
+  /** The answer whose head is told now goes to `reader`, as soon as that can be. */
+  bodyTo(reader: BodyReader): DirectBody {
     const body: Body = {
-      ...{ onContent, framing: new ChunkFraming(), hasHead: false },
-      ...{ isDirect: false, isPaused: false },
+      ...{ reader, framing: new ChunkFraming(), hasHead: false },
+      ...{ isDirect: false, isPaused: false, isLent: false },
     };
     this.#body = body;
     return {
@@ -118,15 +126,18 @@ class DirectReads {
       resume: () => {
         if (!body.isPaused) return;
         body.isPaused = false;
-        if (this.#body === body && body.isDirect) this.#readOn(0);
+        if (this.#body === body && body.isDirect && !body.isLent) this.#readOn(0);
       },
+      giveBack: (pending) => this.#giveBack(body, pending),
     };
   }
 
   /** False: no more is read until the rest is taken. */
   take(count: number): boolean {
     const body = this.#body;
-    if (count > 0 && body?.isDirect === true) return this.#takeContent(body, count);
+    if (count > 0 && body?.isDirect === true) {
+      return this.#takeContent(body, buffer.subarray(0, count));
+    }
     return this.#hand(count === 0 ? NOTHING : buffer.subarray(0, count));
   }
 
@@ -155,15 +166,30 @@ class DirectReads {
     else body.isDirect = body.framing.isBetween;
   }
 
-  #takeContent(body: Body, count: number): boolean {
-    const { content, rest } = body.framing.read(buffer.subarray(0, count));
+  #takeContent(body: Body, bytes: Buffer): boolean {
+    const { content, rest } = body.framing.read(bytes);
     // Copied, since the reader may cause other reads.
     const held = rest === null ? null : Buffer.from(rest);
-    if (content.length > 0) body.onContent(content);
+    if (content.length > 0) body.reader.onContent(content);
     if (this.#socket?.destroyed === true) return false;
-    if (held === null) return !body.isPaused;
+    if (held === null) return !body.isPaused && !this.#isNowLent(body);
     this.#body = null;
     return this.#hand(held);
+  }
+
+  #isNowLent(body: Body): boolean {
+    const descriptor = this.#socket === null ? -1 : descriptorOf(this.#socket);
+    if (descriptor < 0 || this.#body !== body || !body.framing.isBetween) return false;
+    body.isLent = body.reader.onBetween(descriptor);
+    return body.isLent;
+  }
+
+  #giveBack(body: Body, pending: Buffer): void {
+    if (!body.isLent) return;
+    body.isLent = false;
+    if (this.#body !== body || this.#socket?.destroyed !== false) return;
+    const goesOn = pending.length === 0 || this.#takeContent(body, pending);
+    if (goesOn && !body.isPaused) this.#readOn(0);
   }
 
   #tell(): void {
@@ -184,12 +210,13 @@ class DirectReads {
 
 /** How far an answer in chunks was followed. */
 interface Body {
-  readonly onContent: ContentReader;
+  readonly reader: BodyReader;
   readonly framing: ChunkFraming;
   hasHead: boolean;
   /** undici is between two chunks, and is told of no content. */
   isDirect: boolean;
   isPaused: boolean;
+  isLent: boolean;
 }
 
 /** -1: the bytes do not begin with a whole head of an answer that has a body. */

@@ -36,9 +36,14 @@ export function writeNow(socket: Socket, latin1: string): void {
 }
 
 /** -1: bytes wait to be written, or the connection is none of plain TCP that is open. */
-function idleDescriptor(socket: Socket): number {
+export function idleDescriptor(socket: Socket): number {
   const isIdle = socket.writableLength === 0 && socket.writableCorked === 0;
-  if (!isIdle || !socket.writable || socket.connecting || "encrypted" in socket) return -1;
+  return isIdle && socket.writable ? descriptorOf(socket) : -1;
+}
+
+/** -1: the connection is none of plain TCP that is open. */
+export function descriptorOf(socket: Socket): number {
+  if (socket.destroyed || socket.connecting || "encrypted" in socket) return -1;
   // Undocumented: where it is no number, the socket writes.
   const handle: unknown = "_handle" in socket ? socket._handle : null;
   const isHandle = typeof handle === "object" && handle !== null && "fd" in handle;

@@ -19,6 +19,8 @@
  *   upstream.ts           connections to a worker (direct-reads.ts: read without a queue,
  *                         chunk-framing.ts: and without a whole parser);
  *                         worker-links.ts: to all of them; direct-writes.ts: to a client
+ *   native-relay.ts       lends both connections to a native thread while an answer is plain
+ *                         (relay-library.ts: its calls; native/relay)
  *   breaker.ts            keeps requests away from a worker that fails; sweep.ts: deadlines
  *   prompt-reader.ts      prompts as ids: by model-codecs.ts, by remote-tokens.ts of a worker
  *                         (tokenize-routes.ts: how engines are asked), or text-tokens.ts where

@@ -3,7 +3,7 @@
  * tokens the events before them contain. Events are not parsed.
  */
 
-import type { StreamPiece, StreamReader } from "./stream-reader.ts";
+import type { PlainForm, StreamPiece, StreamReader } from "./stream-reader.ts";
 
 /** What a worker found of a prompt in its cache. */
 export interface PromptMark {
@@ -26,6 +26,8 @@ const HELD_BYTES_MAX = 16 * 2 ** 20;
 const MARKER = "\n: ";
 const ERROR_EVENT = 'data: {"error":';
 const CHOICES_MAX = 65_536;
+/** The bits of native/relay. */
+const PLAIN_CHOICES_MAX = 64;
 
 /**
  * Reads the pieces of one answer, by one or several workers one after the other. The lists of
@@ -79,6 +81,22 @@ export class MarkerReader implements StreamReader {
   get cachedTokens(): number {
     const first = new Map(this.prompts.toReversed().map((mark) => [mark.index, mark]));
     return [...first.values()].reduce((sum, mark) => sum + mark.cachedTokens, 0);
+  }
+
+  get plainForm(): PlainForm | null {
+    if (this.#held !== "" || this.#failure !== null || this.allEnded) return null;
+    const choices = this.choices.length;
+    if (choices > PLAIN_CHOICES_MAX) return null;
+    let live = 0n;
+    for (const [at, { ended }] of this.choices.entries()) if (!ended) live |= 1n << BigInt(at);
+    return { choices, live };
+  }
+
+  addRelayed(ids: readonly string[]): void {
+    for (const [at, text] of ids.entries()) {
+      const choice = this.choices[at];
+      if (choice !== undefined && text !== "") addIds(choice, text);
+    }
   }
 
   /** The client got nothing: the next worker begins from the start. */
@@ -164,10 +182,7 @@ export class MarkerReader implements StreamReader {
     if (end === "end") choice.ended = true;
     if (ids === "-") return 0;
     if (!IDS.test(ids)) throw new Error("a marker without token ids");
-    const count = commasIn(ids) + 1;
-    choice.ids = choice.ids === "" ? ids : `${choice.ids},${ids}`;
-    choice.tokens += count;
-    return count;
+    return addIds(choice, ids);
   }
 
   #addPrompt(text: string): void {
@@ -179,6 +194,13 @@ export class MarkerReader implements StreamReader {
 }
 
 const IDS = /^\d{1,9}(?:,\d{1,9})*$/;
+
+function addIds(choice: ChoiceProgress, ids: string): number {
+  const count = commasIn(ids) + 1;
+  choice.ids = choice.ids === "" ? ids : `${choice.ids},${ids}`;
+  choice.tokens += count;
+  return count;
+}
 
 function commasIn(text: string): number {
   let count = 0;

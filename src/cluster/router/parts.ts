@@ -21,6 +21,7 @@ import { DecisionLog } from "./decision-log.ts";
 import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
 import { ModelCodecs } from "./model-codecs.ts";
+import { NativeRelay } from "./native-relay.ts";
 import { PromptReader } from "./prompt-reader.ts";
 import { QueueMetrics } from "./queue-metrics.ts";
 import type { Relay } from "./relay.ts";
@@ -88,8 +89,9 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
   const prompts = promptsOf(links, codecs);
   const sweep = new Sweep(shortestOf(config));
+  const native = NativeRelay.open();
   const tools: RelayTools = {
-    ...{ dispatcher, links, sweep, codecs, hits, room, shared, warn, limits: config },
+    ...{ dispatcher, links, sweep, native, codecs, hits, room, shared, warn, limits: config },
     ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker },
   };
   const context: RouterContext = {
@@ -112,6 +114,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     for (const part of [sweep, loads, dispatcher, conductor]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close(), log?.close()]);
     await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
+    native?.close();
   };
   return { app, context, close };
 }

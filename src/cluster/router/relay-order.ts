@@ -5,6 +5,7 @@ import type { AttemptLimits, WorkerAnswer } from "./attempt.ts";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { HitWatch } from "./hit-watch.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
+import type { NativeRelay } from "./native-relay.ts";
 import type { TokenOrigin } from "./prompt-reader.ts";
 import type { RelayMetrics } from "./relay-metrics.ts";
 import type { SharedLoads } from "./shared-loads.ts";
@@ -17,6 +18,8 @@ export interface RelayTools {
   readonly dispatcher: Dispatcher;
   readonly links: WorkerLinks;
   readonly sweep: Sweep;
+  /** Null: JavaScript relays everything. */
+  readonly native: NativeRelay | null;
   readonly metrics: RelayMetrics;
   readonly limits: AttemptLimits & {
     readonly retriesMax: number;

@@ -86,7 +86,13 @@ export class Relay implements Watched {
   }
 
   look(nowMs: number): void {
-    if (nowMs - this.#client.sentMs < this.#tools.limits.streamKeepAliveMs) return;
+    const { limits, native } = this.#tools;
+    if (nowMs - this.#client.sentMs < limits.streamKeepAliveMs) return;
+    if (this.#attempt?.isLent === true) {
+      native?.drain();
+      if (nowMs - this.#client.sentMs < limits.streamKeepAliveMs) return;
+      this.#attempt?.takeBack();
+    }
     if (this.#order.request.stream) this.#client.comment("keep-alive", nowMs);
   }
 
@@ -358,12 +364,12 @@ export class Relay implements Watched {
     const { request, response, headers } = this.#order;
     const sent = { marked: this.#marked, cachedTokens: this.#cachedTokens, kvSource: source };
     const body = bodyFor(link.info, this.#order, { ...sent, codecs: this.#tools.codecs });
-    const { limits, sweep, metrics, showWorker } = this.#tools;
+    const { limits, sweep, native, metrics, showWorker } = this.#tools;
     const { id } = link.info;
     const own = showWorker ? { ...headers, "x-perigee-worker": id } : headers;
     let isFirst = this.notes.migrations === 0;
     return new Attempt({
-      ...{ link, reader, limits, sweep, client: this.#client },
+      ...{ link, reader, limits, sweep, native, client: this.#client },
       ...{ path: request.path, headers: request.headers, body },
       passOn: (status, answered) => {
         response.writeHead(status, { ...own, ...passedHeaders(answered) });

@@ -8,6 +8,14 @@ export interface StreamPiece {
   readonly tokens: number;
 }
 
+/** How whole events of a stream can be told apart without its reader. */
+export interface PlainForm {
+  /** Of a stream with markers; 0: whole lines, no markers. */
+  readonly choices: number;
+  /** A bit for each choice that has not ended. */
+  readonly live: bigint;
+}
+
 /** One worker's stream, or those of several workers that go on with each other's. */
 export interface StreamReader {
   /** Throws where the stream has no form that can be relayed. */
@@ -16,6 +24,10 @@ export interface StreamReader {
   readonly failure: string | null;
   /** The stream's end has come. */
   readonly isComplete: boolean;
+  /** What a native thread may relay now; null: something is held, or the rest is no plain one. */
+  readonly plainForm: PlainForm | null;
+  /** Tokens that were relayed elsewhere, by choice, with commas between their ids. */
+  addRelayed(ids: readonly string[]): void;
 }
 
 const LINE_BYTES_MAX = 16 * 2 ** 20;
@@ -29,6 +41,14 @@ export class LineReader implements StreamReader {
 
   get isComplete(): boolean {
     return this.#done;
+  }
+
+  get plainForm(): PlainForm | null {
+    return this.#held === "" && !this.#done ? LINES : null;
+  }
+
+  addRelayed(): void {
+    // Another worker cannot go on from them: which ones they were does not matter.
   }
 
   read(bytes: Buffer): StreamPiece {
@@ -46,6 +66,8 @@ export class LineReader implements StreamReader {
     return { text, tokens: eventsIn(text) - (done ? 1 : 0) };
   }
 }
+
+const LINES: PlainForm = { choices: 0, live: 0n };
 
 const NOTHING: StreamPiece = { text: "", tokens: 0 };
 

@@ -24,6 +24,15 @@ export interface UpstreamReader {
   onData(bytes: Buffer): void;
   onEnd(): void;
   onFailure(error: Error): void;
+  /** The connection is between two parts of an answer. True: it was lent, and is given back. */
+  onBetween?(connection: BetweenParts): boolean;
+}
+
+/** A connection from which others may read on. */
+export interface BetweenParts {
+  readonly descriptor: number;
+  /** The answer may have so many more bytes of content. */
+  readonly contentBytesMax: number;
 }
 
 /** A request in work. */
@@ -33,6 +42,8 @@ export interface UpstreamCall {
   /** Reads no more from the worker until `resume`. */
   pause(): void;
   resume(): void;
+  /** Ends a loan: what came meanwhile, and of that what follows and is to be read here. */
+  giveBack(contentBytes: number, pending: Buffer): void;
 }
 
 export interface UpstreamOptions {
@@ -108,6 +119,11 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#body?.resume();
   }
 
+  giveBack(contentBytes: number, pending: Buffer): void {
+    this.#bytes += contentBytes;
+    this.#body?.giveBack(pending);
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.#aborted !== null) controller.abort(this.#aborted);
@@ -120,7 +136,10 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   ): void {
     if (status < 200 || this.#over) return;
     if (status === 200 && headers["transfer-encoding"] === "chunked") {
-      this.#body = directBody((content) => this.#read(content));
+      this.#body = directBody({
+        onContent: (content) => this.#read(content),
+        onBetween: (descriptor) => this.#mayLend(descriptor),
+      });
     }
     this.#reader.onHead(status, headers);
   }
@@ -145,6 +164,12 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#bytes += bytes.length;
     if (this.#bytes > this.#bytesMax) this.#controller?.abort(tooLong(this.#bytesMax));
     else this.#reader.onData(bytes);
+  }
+
+  #mayLend(descriptor: number): boolean {
+    if (this.#over || this.#aborted !== null) return false;
+    const contentBytesMax = this.#bytesMax - this.#bytes;
+    return this.#reader.onBetween?.({ descriptor, contentBytesMax }) ?? false;
   }
 
   #fail(error: Error): void {

@@ -1,0 +1,160 @@
+/**
+ * A native thread that relays what is plain of streamed answers (native/relay), so that a token of
+ * them costs JavaScript nothing. Whatever is not plain comes back, and is read on here.
+ */
+import { Socket } from "node:net";
+import { type RelayLibrary, relayLibrary } from "./relay-library.ts";
+import type { PlainForm } from "./stream-reader.ts";
+
+/** Connections for the thread, which stay open until the loan ends. */
+export interface Lending {
+  readonly form: PlainForm;
+  /** Descriptors of plain TCP; in the meantime JavaScript reads and writes nothing there. */
+  readonly worker: number;
+  readonly client: number;
+  readonly contentBytesMax: number;
+  /** Bytes were sent to the client, with so many tokens. */
+  readonly onSent: (tokens: number) => void;
+  /** The thread has come to what is not plain: the loan is to be ended. */
+  readonly onStop: () => void;
+}
+
+/** What a loan has left. */
+export interface LoanEnd {
+  /** Not told yet. */
+  readonly tokens: number;
+  readonly hasSent: boolean;
+  readonly contentBytes: number;
+  /** The rest of a chunk that the client's connection did not take: it comes before all else. */
+  readonly unsent: Buffer;
+  /** The worker's next bytes, from the beginning of a chunk. */
+  readonly pending: Buffer;
+  /** By choice, with commas between them. */
+  readonly ids: readonly string[];
+}
+
+/** Connections that the thread has. */
+export interface Loan {
+  /** Afterwards the thread touches neither connection. Null: the loan has ended before. */
+  end(): LoanEnd | null;
+}
+
+/** Rarer looks cost less; books and deadlines need no better times. */
+const TELL_MS = 50;
+const TOLD_MAX = 1024;
+const TOLD_WORDS = 3;
+const HEADER_WORDS = 5;
+const WORD_BYTES = 4;
+const BYTES_MAX = 2 ** 31 - 1;
+
+export class NativeRelay {
+  readonly #library: RelayLibrary;
+  readonly #wake: Socket;
+  readonly #loans = new Map<number, Lending>();
+  readonly #told = new Uint32Array(TOLD_MAX * TOLD_WORDS);
+  readonly #name = new Uint32Array(1);
+  #context: bigint | null;
+  #timer: NodeJS.Timeout | null = null;
+
+  /** Null where the library was not built, or the system has no room for the thread. */
+  static open(): NativeRelay | null {
+    const library = relayLibrary();
+    if (library === null) return null;
+    const fd = new Int32Array(1);
+    const context = library.open(fd);
+    return context === null ? null : new NativeRelay(library, context, fd[0] ?? -1);
+  }
+
+  private constructor(library: RelayLibrary, context: bigint, wakeFd: number) {
+    this.#library = library;
+    this.#context = context;
+    this.#wake = new Socket({ fd: wakeFd, readable: true, writable: false });
+    this.#wake.on("data", () => this.drain()).on("error", () => {});
+    this.#wake.unref();
+  }
+
+  /** Loans that have not ended. */
+  get loanCount(): number {
+    return this.#loans.size;
+  }
+
+  /** Null: there is no room. */
+  lend(lending: Lending): Loan | null {
+    if (this.#context === null) return null;
+    const { form, worker, client } = lending;
+    const contentBytesMax = Math.min(lending.contentBytesMax, BYTES_MAX);
+    const connections = { ...form, worker, client, contentBytesMax };
+    const isLent = this.#library.lend(this.#context, connections, this.#name);
+    const [loan] = this.#name;
+    if (isLent === 0 || loan === undefined) return null;
+    this.#loans.set(loan, lending);
+    this.#timer ??= setInterval(() => this.drain(), TELL_MS).unref();
+    return { end: () => this.#end(loan) };
+  }
+
+  /** Tells at once of what has happened. */
+  drain(): void {
+    if (this.#context === null) return;
+    const stopped: Lending[] = [];
+    const told = this.#told;
+    for (;;) {
+      const count = this.#library.drain(this.#context, told, TOLD_MAX);
+      for (let at = 0; at < count * TOLD_WORDS; at += TOLD_WORDS) {
+        const lending = this.#loans.get(told[at] ?? 0);
+        if (lending === undefined) continue;
+        lending.onSent(told[at + 1] ?? 0);
+        if (told[at + 2] === 1) stopped.push(lending);
+      }
+      if (count < TOLD_MAX) break;
+    }
+    // Behind the last look at the table: what these read on may be lent again.
+    for (const { onStop } of stopped) onStop();
+  }
+
+  /** Ends the thread; loans end with nothing left. */
+  close(): void {
+    if (this.#context === null) return;
+    this.#library.close(this.#context);
+    this.#context = null;
+    this.#loans.clear();
+    this.#stopTimer();
+    this.#wake.destroy();
+  }
+
+  #end(loan: number): LoanEnd | null {
+    if (this.#context === null || !this.#loans.delete(loan)) return null;
+    if (this.#loans.size === 0) this.#stopTimer();
+    const bytes = this.#library.end(this.#context, loan);
+    if (bytes < 0) return null;
+    const left = Buffer.allocUnsafeSlow(bytes);
+    this.#library.left(this.#context, left);
+    return readLeft(left);
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+}
+
+function readLeft(left: Buffer): LoanEnd {
+  const word = (index: number) => left.readUInt32LE(index * WORD_BYTES);
+  const [unsentBytes, pendingBytes] = [word(3), word(4)];
+  let idsBytes = left.length - HEADER_WORDS * WORD_BYTES - unsentBytes - pendingBytes;
+  const lengths: number[] = [];
+  while (idsBytes > 0) {
+    const length = word(HEADER_WORDS + lengths.length);
+    lengths.push(length);
+    idsBytes -= WORD_BYTES + length;
+  }
+  let at = (HEADER_WORDS + lengths.length) * WORD_BYTES;
+  const next = (length: number) => {
+    at += length;
+    return left.subarray(at - length, at);
+  };
+  return {
+    ...{ tokens: word(0), hasSent: word(1) === 1, contentBytes: word(2) },
+    ...{ unsent: next(unsentBytes), pending: next(pendingBytes) },
+    ids: lengths.map((length) => next(length).toString("latin1")),
+  };
+}

@@ -1,0 +1,67 @@
+/** The native library of the router (native/relay). */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import koffi, { type LibraryHandle } from "koffi";
+
+/** Addresses are bigints. */
+export interface RelayLibrary {
+  /** Null: the system has no room for a thread or its descriptors. */
+  open(wakeFd: Int32Array): bigint | null;
+  close(context: bigint): void;
+  /** 1: lent. */
+  lend(context: bigint, connections: LentConnections, loan: Uint32Array): number;
+  /** How many entries of `told` were written. */
+  drain(context: bigint, told: Uint32Array, max: number): number;
+  /** Bytes for `left`; negative: there is no such loan. */
+  end(context: bigint, loan: number): number;
+  left(context: bigint, into: Uint8Array): void;
+}
+
+export interface LentConnections {
+  readonly worker: number;
+  readonly client: number;
+  /** 0: streams without markers. */
+  readonly choices: number;
+  /** A bit for each choice that has not ended. */
+  readonly live: bigint;
+  readonly contentBytesMax: number;
+}
+
+let loaded: RelayLibrary | null | undefined;
+
+/** Null where it was not built, or is another system's. */
+export function relayLibrary(): RelayLibrary | null {
+  if (loaded === undefined) loaded = load();
+  return loaded;
+}
+
+function load(): RelayLibrary | null {
+  if (process.platform !== "linux") return null;
+  const name = `native/build/${process.platform}-${process.arch}/libperigee-relay.so`;
+  const path = fileURLToPath(new URL(`../../../${name}`, import.meta.url));
+  if (!existsSync(path)) return null;
+  try {
+    return bind(koffi.load(path));
+  } catch {
+    return null;
+  }
+}
+
+function bind(handle: LibraryHandle): RelayLibrary {
+  const native = (signature: string) => handle.func(signature);
+  const lend = native(
+    "int32_t perigee_relay_lend(void *context, int32_t worker, int32_t client, " +
+      "int32_t choices, uint64_t live, int64_t contentBytesMax, uint32_t *loan)",
+  );
+  const end = native("int64_t perigee_relay_end(void *context, uint32_t loan)");
+  return {
+    open: native("void *perigee_relay_open(int32_t *wakeFd)"),
+    close: native("void perigee_relay_close(void *context)"),
+    lend: (context, { worker, client, choices, live, contentBytesMax }, loan) =>
+      lend(context, worker, client, choices, live, contentBytesMax, loan),
+    drain: native("int32_t perigee_relay_drain(void *context, void *told, int32_t max)"),
+    // A 64-bit number may come as a bigint.
+    end: (context, loan) => Number(end(context, loan)),
+    left: native("void perigee_relay_left(void *context, uint8_t *into)"),
+  };
+}
