@@ -292,6 +292,18 @@ const moved: Readonly<Record<string, FieldValues>> = {
     ...integer("1", "500"),
     around: '{"kv_source":{"host":"127.0.0.1","port":9,"deadline_ms":$}}',
   },
+  "perigee.kv_source.prefix": {
+    ...{ right: ['{"host":"127.0.0.1","port":9}'], hostile: kvSources },
+    around: '{"kv_source":{"host":"127.0.0.1","port":9,"prefix":$}}',
+  },
+  "perigee.kv_source.prefix.host": {
+    ...{ right: ['"127.0.0.1"'], hostile: text.hostile },
+    around: '{"kv_source":{"host":"127.0.0.1","port":9,"prefix":{"host":$,"port":9}}}',
+  },
+  "perigee.kv_source.prefix.port": {
+    ...integer("1", "9"),
+    around: '{"kv_source":{"host":"127.0.0.1","port":9,"prefix":{"host":"127.0.0.1","port":$}}}',
+  },
   "perigee.continue": {
     ...continued('[{"token_ids":"5,6"}]', '[{"token_ids":""}]'),
     ...{ around: '{"markers":true,"continue":$}', beside: streamed },

@@ -190,7 +190,12 @@ export class FleetConductor implements RequestPlanner {
       return own.type === "accepted" ? own : decision;
     };
     const cost = inlineCost(ask.request, survey, { decision, config: this.#options.config });
-    const source = sourceOf(ask.request, { decode: to, prefill: from }, cost);
+    const sender = decision.transfer?.from;
+    const holder =
+      sender === undefined
+        ? null
+        : (ask.all.find(({ info }) => info.id === conductor.idOf(sender)) ?? null);
+    const source = sourceOf(ask.request, { decode: to, prefill: from, holder }, cost);
     if (source !== null) return { decision, source };
     return { decision: inline(), source: null };
   }

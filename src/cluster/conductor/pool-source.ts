@@ -6,6 +6,14 @@ const INLINE_TOKENS = 64;
 /** With one, longer ones are not: they might take several steps. */
 const INLINE_TOKENS_MAX = 1024;
 
+/** The workers of one decision. */
+export interface SourceWorkers {
+  readonly decode: Candidate;
+  readonly prefill: Candidate;
+  /** Who gives the prefill worker more of the prompt than it has; null: no worker. */
+  readonly holder: Candidate | null;
+}
+
 /** What computing a prompt in the steps of the worker that decodes would come to. */
 export interface InlineCost {
   /** The shortest deadline between tokens of it and of those that run; null: none. */
@@ -22,7 +30,7 @@ export interface InlineCost {
  */
 export function sourceOf(
   request: RoutingRequest,
-  { decode, prefill }: { readonly decode: Candidate; readonly prefill: Candidate },
+  { decode, prefill, holder }: SourceWorkers,
   cost: InlineCost,
 ): KvSourceChoice | null {
   const { info: worker, blockTokens } = prefill;
@@ -31,7 +39,10 @@ export function sourceOf(
   if (isInline(prefixPlan(request, decode).uncachedTokens, blockTokens, cost)) return null;
   const { uncachedTokens } = prefixPlan(request, prefill);
   const leftTokens = Math.min(blockTokens, request.promptTokens);
-  return { worker, address, compute: true, blockTokens, uncachedTokens, leftTokens };
+  const prefix = holder?.info.transfer ?? null;
+  const found = holder === null || prefix === null ? null : prefixPlan(request, holder);
+  const given = { worker, address, compute: true, blockTokens, leftTokens, prefix };
+  return { ...given, uncachedTokens: Math.min(uncachedTokens, found?.uncachedTokens ?? Infinity) };
 }
 
 function isInline(uncachedTokens: number, blockTokens: number, cost: InlineCost): boolean {

@@ -96,16 +96,8 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   };
   const context: RouterContext = {
     ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits, relays },
-    ...{
-      conductor,
-      decisions,
-      registry,
-      bodies,
-      texts,
-      tools,
-      version: ownVersion(),
-      state: { draining: false },
-    },
+    ...{ conductor, decisions, registry, bodies, texts, tools, version: ownVersion() },
+    state: { draining: false },
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);
@@ -135,7 +127,7 @@ function conductorOf({ config, membership, registry, rng, warn }: ConductorParts
   const decisions = new DecisionBook({ metrics, log });
   const conductor: FleetConductor = new FleetConductor({
     ...{ membership, clock: systemClock, rng, watch: decisions, usesPools: config.policy === "kv" },
-    config: ConductorConfig.parse({ policy: "local", ttftDeadlineMs, tbtDeadlineMs, rejection }),
+    config: ConductorConfig.parse({ policy: "global", ttftDeadlineMs, tbtDeadlineMs, rejection }),
   });
   return { conductor, decisions, log };
 }

@@ -17,7 +17,7 @@ export interface PrivateFields {
   readonly progress: readonly ChoiceProgress[] | null;
   readonly cachedTokens: number;
   /** Who gives keys and values of the prompt; null: no worker. */
-  readonly kvSource: Pick<KvSource, "address" | "compute"> | null;
+  readonly kvSource: Pick<KvSource, "address" | "compute" | "prefix"> | null;
 }
 
 /** Workers with a fingerprint read the private field. */
@@ -88,8 +88,9 @@ function privateJson({ stream }: GenerationRequest, fields: PrivateFields): stri
     parts.push(`"continue":[${choices.join(",")}]`, `"cached_tokens":${cachedTokens}`);
   }
   if (kvSource !== null) {
-    const { address, compute } = kvSource;
-    parts.push(`"kv_source":${JSON.stringify({ ...address, compute })}`);
+    const { address, compute, prefix } = kvSource;
+    const from = prefix === null ? {} : { prefix };
+    parts.push(`"kv_source":${JSON.stringify({ ...address, compute, ...from })}`);
   }
   return `{${parts.join(",")}}`;
 }

@@ -12,6 +12,8 @@ export interface KvSourceChoice {
   readonly uncachedTokens: number;
   /** Prompt tokens that are left to the chosen worker. */
   readonly leftTokens: number;
+  /** Who has more of the prompt: it is fetched there before the rest is computed; null: none. */
+  readonly prefix: TransferAddress | null;
   readonly blockTokens: number;
 }
 
@@ -71,7 +73,7 @@ export function choiceOf(
   if (peer === null || address === undefined) return null;
   const { uncachedTokens } = prefixPlan(request, peer);
   const { info: worker, blockTokens } = peer;
-  const given = { worker, address, compute, blockTokens };
+  const given = { worker, address, compute, blockTokens, prefix: null };
   if (!compute) return { ...given, uncachedTokens: 0, leftTokens: uncachedTokens };
   return { ...given, uncachedTokens, leftTokens: Math.min(blockTokens, request.promptTokens) };
 }

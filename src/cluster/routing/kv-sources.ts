@@ -24,6 +24,8 @@ export interface KvSource {
   readonly compute: boolean;
   /** Prompt tokens that the worker itself computes. */
   readonly leftTokens: number;
+  /** Where the source fetches what that one has stored first; null: nowhere. */
+  readonly prefix: TransferAddress | null;
   /** The prompt is computed. */
   readonly firstToken: () => void;
   /** It is not wanted any more. */
@@ -68,7 +70,7 @@ export class KvSources {
   /** What is computed elsewhere is booked there, until `end`. */
   book(request: RoutingRequest, choice: KvSourceChoice): KvSource {
     const { worker: giver, uncachedTokens, leftTokens, blockTokens, compute, address } = choice;
-    const given = { workerId: giver.id, address, compute, leftTokens };
+    const given = { workerId: giver.id, address, compute, leftTokens, prefix: choice.prefix };
     if (!compute) return { ...given, firstToken: NOTHING, end: NOTHING };
     const reservation = this.#parts.books.reserve({
       ...{ workerId: giver.id, epoch: giver.epoch, promptTokens: request.promptTokens },

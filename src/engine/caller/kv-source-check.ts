@@ -16,10 +16,9 @@ export function kvSourceOf(
   canFetch: boolean,
 ): KvSource | null {
   if (kvSource === undefined) return null;
-  const { host, port, compute = false, deadlineMs = DEADLINE_MS } = kvSource;
-  const isName = typeof host === "string" && host !== "" && host.length <= HOST_LENGTH_MAX;
-  check("host", isName, "the name or address of a machine", host);
-  check("port", isIn(port, 1, PORT_MAX), `1 to ${PORT_MAX}`, port);
+  const { host, port, compute = false, deadlineMs = DEADLINE_MS, prefix } = kvSource;
+  checkAddress("", { host, port });
+  if (prefix !== undefined) checkAddress("prefix.", prefix);
   check("compute", typeof compute === "boolean", "true or false", compute);
   check("deadlineMs", isIn(deadlineMs, 1, DEADLINE_MS_MAX), `1 to ${DEADLINE_MS_MAX}`, deadlineMs);
   if (!canFetch) {
@@ -29,7 +28,17 @@ export function kvSourceOf(
       { param: "kvSource" },
     );
   }
-  return { peer: { host, port }, compute, deadlineMs };
+  const from = prefix === undefined ? null : { host: prefix.host, port: prefix.port };
+  return { peer: { host, port }, compute, deadlineMs, prefix: from };
+}
+
+function checkAddress(
+  place: string,
+  { host, port }: { readonly host: unknown; readonly port: unknown },
+): void {
+  const isName = typeof host === "string" && host !== "" && host.length <= HOST_LENGTH_MAX;
+  check(`${place}host`, isName, "the name or address of a machine", host);
+  check(`${place}port`, isIn(port, 1, PORT_MAX), `1 to ${PORT_MAX}`, port);
 }
 
 function isIn(value: unknown, least: number, most: number): boolean {

@@ -1,11 +1,13 @@
 /** What one engine asks of another: blocks of a prompt. */
 import { EngineError, isPlainObject } from "#base";
 import type { TransferLevel } from "#kvcache";
+import type { PeerAddress } from "./peer-port.ts";
 
 /** Bytes of the description before the token ids. */
 const HEAD_BYTES_MAX = 8192;
 const SALT_LENGTH_MAX = 4096;
 const SCOPE_LENGTH_MAX = 256;
+const HOST_LENGTH_MAX = 253;
 
 /** A question for blocks of a prompt. */
 export interface BlockAsk {
@@ -23,6 +25,8 @@ export interface BlockAsk {
   readonly compute: boolean;
   readonly priority: number;
   readonly deadlineMs: number;
+  /** Who has more of the prompt: it is fetched there first; null: no engine. */
+  readonly prefix: PeerAddress | null;
   readonly tokens: Int32Array<ArrayBuffer>;
 }
 
@@ -57,6 +61,9 @@ const orNull =
   (value) =>
     value === null || check(value);
 
+const isAddress: Check = (value) =>
+  hasFields<PeerAddress>(value, { host: isText(HOST_LENGTH_MAX), port: isWhole(1, 65_535) });
+
 const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
   fingerprint: isText(256),
   blockTokens: isWhole(1),
@@ -68,6 +75,7 @@ const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
   compute: (value) => typeof value === "boolean",
   priority: isWhole(Number.MIN_SAFE_INTEGER),
   deadlineMs: isWhole(1, 2 ** 31 - 1),
+  prefix: orNull(isAddress),
 };
 
 const TO_COME: Readonly<Record<keyof BlocksToCome, Check>> = {

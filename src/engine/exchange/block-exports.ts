@@ -27,17 +27,31 @@ const STILL_MS = 30_000;
 /** Most transfers to other engines at a time. */
 const EXPORTS_MAX = 1024;
 
+/** Takes requests that compute prompts for other engines. */
+interface Computing {
+  /** Throws as `Engine.add` does. */
+  add(request: EngineRequest): void;
+  abort(key: RequestKey): void;
+}
+
 /** Answers other engines that ask for blocks, and sends these as they are computed. */
 export class BlockExports {
   readonly #parts: ExchangeParts;
   readonly #nextTransfer: () => number;
+  readonly #requests: Computing;
   readonly #exports = new Map<number, Export>();
   readonly #byKey = new Map<RequestKey, Export>();
   #nextKey = firstKeyOf(PEER_CLIENT);
 
-  constructor(parts: ExchangeParts, nextTransfer: () => number) {
+  constructor(parts: ExchangeParts, nextTransfer: () => number, requests: Computing) {
     this.#parts = parts;
     this.#nextTransfer = nextTransfer;
+    this.#requests = requests;
+  }
+
+  /** Whether a request of that key computes for another engine. */
+  owns(key: RequestKey): boolean {
+    return this.#byKey.has(key);
   }
 
   /** Whether blocks are being sent, or computed for others. */
@@ -128,7 +142,7 @@ export class BlockExports {
   }
 
   #begin(ask: BlockAsk): BlockAnswer {
-    const { cache, port, identity, traffic, engine } = this.#parts;
+    const { cache, port, identity, traffic } = this.#parts;
     const { tokens, from, cacheSalt } = ask;
     const scope = scopeKey({ loraId: null, cacheSalt });
     const prompt: LookUp = { scope, tokens, keys: null };
@@ -144,7 +158,7 @@ export class BlockExports {
     if (blocks <= 0) return { offer: null, level, port: 0, blocks: 0, storedBlocks: stored };
     const computes = near < wanted;
     const key = computes ? this.#nextKey++ : null;
-    if (key !== null) engine.add(prefillRequest(key, ask));
+    if (key !== null) this.#requests.add(prefillRequest(key, ask));
     const offer = port.offer({
       pieces: blocks * cache.groupCount,
       pieceBytesMax: identity.bytesPerBlock,
@@ -177,26 +191,30 @@ export class BlockExports {
 
   /** All was sent, or it is not wanted any more. */
   #end(one: Export): void {
-    const { cache, engine, traffic } = this.#parts;
+    const { cache, traffic } = this.#parts;
     const { transfer, computing } = one;
     one.over = true;
     one.stopWatching();
     this.#exports.delete(transfer);
     traffic.endOutgoing(transfer);
     cache.peers.sends.end(transfer);
-    if (computing !== null && this.#byKey.delete(computing)) engine.abort(computing);
+    if (computing !== null && this.#byKey.delete(computing)) this.#requests.abort(computing);
     this.#parts.onWake();
   }
 }
 
 /** Computes the prompt, and one token that is not read. */
 function prefillRequest(key: RequestKey, ask: BlockAsk): EngineRequest {
+  const { prefix } = ask;
   return {
     ...{ key, requestId: `prefill-${key}`, promptTokenIds: ask.tokens.slice() },
     params: PREFILL,
     ...{ seed: 0n, cacheSalt: ask.cacheSalt, retention: null, priority: ask.priority },
     ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
     ...{ draftShape: null, predictedTokenIds: null },
+    ...(prefix !== null && {
+      kvSource: { peer: prefix, compute: false, deadlineMs: ask.deadlineMs, prefix: null },
+    }),
   };
 }
 

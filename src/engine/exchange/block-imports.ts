@@ -196,10 +196,11 @@ export class BlockImports {
     const { transfer, from, stop, level } = started;
     const { kvSource, promptTokenIds: tokens, cacheSalt, priority } = started.request;
     if (kvSource === undefined) return;
-    const { peer, compute, deadlineMs } = kvSource;
+    const { peer, compute, deadlineMs, prefix } = kvSource;
     const sharingScope = level === "device" ? ownScope : null;
     const message = encodeAsk({
       ...{ ...identity, cacheSalt, sharingScope, from, blocks, compute, priority, deadlineMs },
+      prefix,
       tokens: tokens.slice(0, Math.min((from + blocks) * cache.blockTokens, tokens.length - 1)),
     });
     const { signal } = stop;

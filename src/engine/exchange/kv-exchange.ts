@@ -14,7 +14,13 @@ export class KvExchange {
     const next = () => ++this.#transfers;
     this.#parts = parts;
     this.#imports = new BlockImports(parts, next);
-    this.#exports = new BlockExports(parts, next);
+    // What another engine has of a prompt is fetched before the rest is computed for a third.
+    this.#exports = new BlockExports(parts, next, {
+      add: (request) => this.#imports.start(request),
+      abort: (key) => {
+        if (!this.#imports.abort(key)) parts.engine.abort(key);
+      },
+    });
     parts.port.onAsk((message) => this.#exports.answer(message));
   }
 
@@ -25,7 +31,7 @@ export class KvExchange {
 
   /** Requests that wait for blocks: the engine does not know them yet. */
   get keys(): readonly RequestKey[] {
-    return this.#imports.keys;
+    return this.#imports.keys.filter((key) => !this.#exports.owns(key));
   }
 
   /** Whether blocks wait to be moved: another turn is needed. */
@@ -59,7 +65,9 @@ export class KvExchange {
     }
     if (this.#exports.active) this.#exports.advance();
     if (step === null) this.#yield();
-    return this.#imports.takeRefused();
+    const refused = this.#imports.takeRefused();
+    for (const { key, error } of refused) this.#exports.failed(key, error.message);
+    return refused.filter(({ key }) => !this.#exports.owns(key));
   }
 
   /** Where nothing runs and a request waits, it may wait for blocks that transfers hold. */

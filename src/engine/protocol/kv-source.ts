@@ -12,6 +12,11 @@ export interface KvSourceOptions {
    * Default: 600,000.
    */
   readonly deadlineMs?: number;
+  /**
+   * A third engine that has more of the prompt than the one that computes it: that one fetches it
+   * from there first. Default: none.
+   */
+  readonly prefix?: { readonly host: string; readonly port: number };
 }
 
 /** Another engine that gives blocks of a prompt. */
@@ -21,4 +26,6 @@ export interface KvSource {
   readonly compute: boolean;
   /** What has not come by then is computed here. */
   readonly deadlineMs: number;
+  /** Where the other engine fetches what that one has stored; null: it does not. */
+  readonly prefix: { readonly host: string; readonly port: number } | null;
 }

@@ -34,6 +34,12 @@ const common = {
       port: z.int().min(1).max(PORT_MAX),
       compute: z.boolean().nullish(),
       deadline_ms: z.int().min(1).max(DEADLINE_MS_MAX).nullish(),
+      prefix: z
+        .strictObject({
+          host: z.string().min(1).max(HOST_LENGTH_MAX),
+          port: z.int().min(1).max(PORT_MAX),
+        })
+        .nullish(),
     })
     .nullish(),
 };
@@ -72,11 +78,12 @@ export interface EarlierAnswer {
 export function kvSourceOption(perigee: PerigeeField): Pick<GenerateOptions, "kvSource"> {
   const source = perigee?.kv_source ?? null;
   if (source === null) return {};
-  const { host, port, compute, deadline_ms: deadlineMs } = source;
+  const { host, port, compute, deadline_ms: deadlineMs, prefix } = source;
   return {
     kvSource: {
       ...{ host, port, compute: compute ?? false },
       ...(deadlineMs != null && { deadlineMs }),
+      ...(prefix != null && { prefix }),
     },
   };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { liveFleet, requestOf, route, serve, warmUp, workerOf } from "./live-fleet.ts";
+import { liveFleet, requestOf, route, serve, transferOf, warmUp, workerOf } from "./live-fleet.ts";
 
 const POOLS = ["p1", "p2", "d1", "d2"];
 const NONE_AHEAD = { requests: 0, tokens: 0, paceMs: 0 };
@@ -75,6 +75,17 @@ describe("the conductor of a live fleet", () => {
     const sources = Array.from({ length: 4 }, (_, at) => route(fleet, `r${at}`));
     expect(new Set(sources.map(({ source }) => source?.workerId))).toEqual(new Set(["p1", "d2"]));
     expect(new Set(sources.map(({ worker }) => worker.id))).toEqual(new Set(["d1"]));
+  });
+
+  test("[CL246] a prefill worker with a short line gets the prefix from one with a long line", () => {
+    const fleet = liveFleet(["p1", "p2", "d1"], { policy: "global" }, { p1: 50 });
+    warmUp(fleet);
+    const found = Array.from({ length: 6 }, (_, at) => route(fleet, `r${at}`).source);
+    const [first] = found;
+    expect([first?.workerId, first?.prefix]).toEqual(["p1", null]);
+    const moved = found.filter((source) => source?.workerId === "p2");
+    expect(moved.length).toBeGreaterThan(0);
+    for (const source of moved) expect(source?.prefix).toEqual(transferOf("p1"));
   });
 
   test("[CO20] times are learned from what is served, and errors of prediction are small", () => {

@@ -53,11 +53,16 @@ class HandMembers implements Membership {
   async close(): Promise<void> {}
 }
 
+/** Where a worker gives keys and values. */
+export function transferOf(id: string) {
+  return { host: "127.0.0.1", port: 1000 + id.charCodeAt(0) * 10 + Number(id.slice(1)) };
+}
+
 export function workerOf(id: string, role: WorkerRole = "both"): WorkerInfo {
   return {
     ...{ ...candidateOf({ id }).info, fingerprint: "f", role },
     kv: { blockTokens: 16, blocks: [10_000], groupWindows: [null] },
-    transfer: { host: "127.0.0.1", port: 1 },
+    transfer: transferOf(id),
   };
 }
 

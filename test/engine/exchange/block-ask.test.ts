@@ -11,7 +11,7 @@ const limits = { tokensMax: 100, vocabularySize: 1000 };
 
 const ask: BlockAsk = {
   ...{ fingerprint: "abc", blockTokens: 16, bytesPerBlock: 1024, cacheSalt: "salt\n" },
-  sharingScope: "cuda 1",
+  ...{ sharingScope: "cuda 1", prefix: { host: "10.0.0.7", port: 9000 } },
   ...{ from: 1, blocks: 2, compute: true, priority: -3, deadlineMs: 1000 },
   tokens: Int32Array.from([0, 999, 5]),
 };
@@ -46,6 +46,13 @@ describe("a question for blocks", () => {
     ["a fraction", withHead({ ...head, blocks: 1.5 })],
     ["a long salt", withHead({ ...head, cacheSalt: "s".repeat(5000) })],
     ["a long scope", withHead({ ...head, sharingScope: "s".repeat(300) })],
+    ["a prefix without a port", withHead({ ...head, prefix: { host: "a" } })],
+    ["a prefix with a port of text", withHead({ ...head, prefix: { host: "a", port: "9" } })],
+    ["a prefix with more", withHead({ ...head, prefix: { host: "a", port: 9, x: 1 } })],
+    [
+      "a prefix with a long host",
+      withHead({ ...head, prefix: { host: "a".repeat(300), port: 9 } }),
+    ],
     ["no ids", withHead(head, Buffer.alloc(0))],
     ["a part of an id", withHead(head, Buffer.alloc(6))],
     ["too many ids", withHead(head, Buffer.alloc(404))],
