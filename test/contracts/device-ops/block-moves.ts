@@ -191,33 +191,6 @@ export function blockMoves(device: () => Device): void {
       filled.release();
     });
 
-    test("blocks of another engine's pool are the same blocks here", async () => {
-      const filled = new FilledCache(device(), format, blockTokens);
-      const before = await filled.image();
-      const seen = await filled.seenIn(4);
-      const { cache: own } = filled;
-      const other = device().allocateKvPool({ ...own });
-      const peer = device().openPeerPool(device().describePool(own), other);
-      expect(peer).toMatchObject({ blocks, bytesPerBlock: own.bytesPerBlock });
-      const pulled = [
-        [0, 2],
-        [1, 3],
-        [4, 0],
-      ] as const;
-      await done(device().pullBlocks(other, peer, pairsOf(pulled)));
-      device().release(peer);
-      // Its own blocks, by the same ids, are what was pulled.
-      device().offloadBlocks(other, filled.host, pairsOf(eachTo((block) => block)));
-      await device().synchronize();
-      const image = (block: number) => textOf(device().hostBlock(filled.host, block));
-      for (const [from, to] of pulled) expect(image(to)).toEqual(before[from]);
-      device().copyBlocks(own, pairsOf([[0, 4]]));
-      device().onboardBlocks(own, filled.host, pairsOf([[0, 4]]));
-      expect(await filled.seenIn(4)).toEqual(seen);
-      filled.release();
-      device().release(other);
-    });
-
     test("the bytes of a host block can be read, kept and written back", async () => {
       const filled = new FilledCache(device(), format, blockTokens);
       const { cache, host } = filled;
@@ -231,22 +204,6 @@ export function blockMoves(device: () => Device): void {
       expect((await filled.image())[4]).toEqual(before[1]);
       filled.release();
     });
-  });
-
-  test("a pool of another shape, or one that is not there, is not opened", async () => {
-    const filled = new FilledCache(device(), "f32", 2);
-    const other = new FilledCache(device(), "f32", 4);
-    const description = device().describePool(filled.cache);
-    expect(() => device().openPeerPool(description, other.cache)).toThrow("its layout must be");
-    expect(() => device().openPeerPool("{}", filled.cache)).toThrow(
-      "Cannot reach another engine's pool",
-    );
-    const peer = device().openPeerPool(description, filled.cache);
-    const beyond = Int32Array.of(0, blocks);
-    expect(() => device().pullBlocks(filled.cache, peer, beyond)).toThrow("Cannot move block 0");
-    device().release(peer);
-    filled.release();
-    other.release();
   });
 
   test("a block that is not there, or half a pair, is a bug: nothing moves", async () => {
@@ -290,5 +247,63 @@ export function blockMoves(device: () => Device): void {
       expect.objectContaining({ code: "OUT_OF_MEMORY" }),
     );
     filled.release();
+  });
+}
+
+/**
+ * describePool, openPeerPool, pullBlocks. `elsewhere` makes a description of this process that of
+ * another one, for devices whose memory no other engine of one process reaches.
+ */
+export function peerPools(device: () => Device, elsewhere = (text: string) => text): void {
+  const described = (cache: KvPool) => elsewhere(device().describePool(cache));
+
+  describe.for(cases)(
+    "pools of blocks of $blockTokens tokens in $format",
+    ({ format, blockTokens }) => {
+      test("blocks of another engine's pool are the same blocks here", async () => {
+        const filled = new FilledCache(device(), format, blockTokens);
+        const before = await filled.image();
+        const seen = await filled.seenIn(4);
+        const { cache: own } = filled;
+        const other = device().allocateKvPool({ ...own });
+        // New memory is filled with zeros by work that pulls are not ordered against.
+        await device().synchronize();
+        const peer = device().openPeerPool(described(own), other);
+        expect(peer).toMatchObject({ blocks, bytesPerBlock: own.bytesPerBlock });
+        const pulled = [
+          [0, 2],
+          [1, 3],
+          [4, 0],
+        ] as const;
+        await done(device().pullBlocks(other, peer, pairsOf(pulled)));
+        device().release(peer);
+        // Its own blocks, by the same ids, are what was pulled.
+        device().offloadBlocks(other, filled.host, pairsOf(eachTo((block) => block)));
+        await device().synchronize();
+        const image = (block: number) => textOf(device().hostBlock(filled.host, block));
+        for (const [from, to] of pulled) expect(image(to)).toEqual(before[from]);
+        device().copyBlocks(own, pairsOf([[0, 4]]));
+        device().onboardBlocks(own, filled.host, pairsOf([[0, 4]]));
+        expect(await filled.seenIn(4)).toEqual(seen);
+        filled.release();
+        device().release(other);
+      });
+    },
+  );
+
+  test("a pool of another shape, or one that is not there, is not opened", async () => {
+    const filled = new FilledCache(device(), "f32", 2);
+    const other = new FilledCache(device(), "f32", 4);
+    const description = described(filled.cache);
+    expect(() => device().openPeerPool(description, other.cache)).toThrow("its layout must be");
+    expect(() => device().openPeerPool("{}", filled.cache)).toThrow(
+      "Cannot reach another engine's pool",
+    );
+    const peer = device().openPeerPool(description, filled.cache);
+    const beyond = Int32Array.of(0, blocks);
+    expect(() => device().pullBlocks(filled.cache, peer, beyond)).toThrow("Cannot move block 0");
+    device().release(peer);
+    filled.release();
+    other.release();
   });
 }

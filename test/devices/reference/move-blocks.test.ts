@@ -1,7 +1,8 @@
 import { ReferenceDevice } from "#devices";
-import { blockMoves, tokenMoves } from "../../contracts/device-ops/block-moves.ts";
+import { blockMoves, peerPools, tokenMoves } from "../../contracts/device-ops/block-moves.ts";
 
 const device = new ReferenceDevice();
 
 blockMoves(() => device);
 tokenMoves(() => device);
+peerPools(() => device);

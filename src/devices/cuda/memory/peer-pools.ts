@@ -2,6 +2,7 @@
  * Pools of other processes on this machine's GPUs, by CUDA's interprocess handles, and copies from
  * them: on a stream of their own, by the copy engines where blocks are large or lie side by side.
  */
+import { readlinkSync } from "node:fs";
 import { assert, EngineError, messageOf } from "#base";
 import { type CudaDriver, CudaStream, type Gpu } from "#devices/cuda/driver";
 import { type Kernel, Launcher, ROW_THREADS } from "#devices/cuda/kernels";
@@ -45,6 +46,8 @@ export class CudaPeerPool implements PeerPool {
 
 /** What a process says of its pool. */
 interface Description {
+  /** The driver maps no memory of the process itself. */
+  readonly process: string;
   readonly handle: string;
   /** Of the pool in the memory that the handle stands for. */
   readonly offset: number;
@@ -79,19 +82,31 @@ export class PeerPools {
     const base = new BigUint64Array(1);
     driver.run("cuMemGetAddressRange", base, new BigUint64Array(1), address);
     const offset = Number(address - (base[0] ?? address));
-    const description = { handle: handle.toString("base64"), offset, blocks, layout };
-    return JSON.stringify(description satisfies Description);
+    const place = { handle: handle.toString("base64"), offset };
+    return JSON.stringify({
+      process: ownProcess(),
+      ...place,
+      blocks,
+      layout,
+    } satisfies Description);
   }
 
   /** Throws as `Device.openPeerPool` does. */
   open(text: string, like: CudaKvPool): CudaPeerPool {
     const { driver } = this.#options;
-    const { handle, offset, blocks, layout } = parse(text);
+    const { process: owner, handle, offset, blocks, layout } = parse(text);
     if (layout !== like.layout) {
       throw new EngineError(
         "INVALID_ARGUMENT",
         `Cannot reach another engine's pool: its layout must be ${like.layout}, current value ` +
           `is ${layout}; serve the same model with the same settings on both`,
+      );
+    }
+    if (owner === ownProcess()) {
+      throw new EngineError(
+        "DEVICE_UNAVAILABLE",
+        "Cannot reach another engine's pool by CUDA: the engines must be in processes of their " +
+          "own, both are in this one",
       );
     }
     const out = new BigUint64Array(1);
@@ -197,10 +212,14 @@ function parse(text: string): Description {
   }
   if (typeof value !== "object" || value === null) throw unreadable("it is no object");
   const get = (field: keyof Description): unknown => Reflect.get(value, field);
-  const [handle, layout] = [get("handle"), get("layout")];
+  const [owner, handle, layout] = [get("process"), get("handle"), get("layout")];
   const [offset, blocks] = [get("offset"), get("blocks")];
   const isText = typeof handle === "string" && typeof layout === "string";
-  if (!isText || Buffer.from(handle, "base64").length !== handleBytes) {
+  if (
+    !isText ||
+    typeof owner !== "string" ||
+    Buffer.from(handle, "base64").length !== handleBytes
+  ) {
     throw unreadable("it has no handle");
   }
   const isCount = (count: unknown, least: number): count is number =>
@@ -208,7 +227,16 @@ function parse(text: string): Description {
   if (!isCount(offset, 0) || !isCount(blocks, 1) || offset % vectorBytes !== 0) {
     throw unreadable("its numbers are wrong");
   }
-  return { handle, offset, blocks, layout };
+  return { process: owner, handle, offset, blocks, layout };
+}
+
+/** Of all threads of this process, and of no other on this machine. */
+function ownProcess(): string {
+  try {
+    return `${readlinkSync("/proc/self/ns/pid")} ${process.pid}`;
+  } catch {
+    return `${process.pid}`; // Not Linux: there are no interprocess handles either.
+  }
 }
 
 function unreadable(why: string): EngineError {
