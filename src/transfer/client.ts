@@ -44,7 +44,7 @@ class Client implements TransferClient {
   #begin(read: PendingRead): void {
     const local = this.#ways.has("process") ? findLocal(read.request.peer) : null;
     if (local === null) void this.#beginAtPeer(read);
-    else if (local.secret !== (this.#options.secret ?? "")) {
+    else if (!local.secrets.includes(this.#options.secret ?? "")) {
       read.fail("refused", "the secret is another one");
     } else readLocally(read, local.book, nativeContext() ?? plainCopier);
   }

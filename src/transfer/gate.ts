@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { takeDescriptor } from "./descriptor.ts";
 import { FrameReader } from "./frames.ts";
 import { greet, refuse, SESSION_BYTES } from "./handshake.ts";
-import { isLoopback, type TransferServerOptions } from "./options.ts";
+import { isLoopback, secretsOf, type TransferServerOptions } from "./options.ts";
 import { ServerSession, type SessionParts } from "./server-session.ts";
 
 export const CONNECTIONS_MAX = 1024;
@@ -57,7 +57,7 @@ export class Gate {
     const deadline = setTimeout(() => socket.destroy(), this.#options.handshakeMs ?? HANDSHAKE_MS);
     const reader = new FrameReader();
     try {
-      const { purpose, welcome } = await greet(socket, this.#options.secret ?? "", reader);
+      const { purpose, welcome } = await greet(socket, secretsOf(this.#options), reader);
       if (purpose.kind === "control") this.#openSession(socket, reader, welcome, leave);
       else {
         this.#openLink(socket, encrypted, purpose.session, welcome);

@@ -80,10 +80,10 @@ function nextFrame(socket: Socket, reader: FrameReader): Promise<Frame> {
   });
 }
 
-/** The server's side. Resolves to what the peer wants, which has the secret. */
+/** The server's side. Resolves to what the peer wants, which has one of the secrets. */
 export async function greet(
   socket: Socket,
-  secret: string,
+  secrets: readonly string[],
   reader: FrameReader,
 ): Promise<{ purpose: Purpose; welcome: (session: Buffer) => void }> {
   const nonce = randomBytes(NONCE_BYTES);
@@ -98,9 +98,10 @@ export async function greet(
   const mac = fields.bytes(MAC_BYTES);
   if (!protocol.equals(PROTOCOL)) throw new TransferError("refused", "another protocol version");
   const kind = Buffer.of(purpose);
-  if (!timingSafeEqual(mac, macOf(secret, "client", nonce, theirs, kind, session))) {
-    throw new TransferError("refused", "the secret is another one");
-  }
+  const secret = secrets.find((each) =>
+    timingSafeEqual(mac, macOf(each, "client", nonce, theirs, kind, session)),
+  );
+  if (secret === undefined) throw new TransferError("refused", "the secret is another one");
   const welcome = (given: Buffer) => {
     const content = [given, machineId()];
     const proof = macOf(secret, "server", nonce, theirs, kind, session, ...content);

@@ -14,6 +14,8 @@ export interface TransferServerOptions {
   readonly port?: number;
   /** What both sides know, such as the content of a file. */
   readonly secret?: string;
+  /** Others that readers may know instead, while a fleet's secret is changed. */
+  readonly formerSecrets?: readonly string[];
   /** With a certificate and its key all connections are encrypted. */
   readonly tls?: TransferTls;
   /** Connections that may be open at once, those in their handshake among them. */
@@ -48,6 +50,11 @@ export const ALL_WAYS: readonly TransferWay[] = ["process", "memory", "tcp", "st
 
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** All that a server accepts: "" where there is none. */
+export function secretsOf({ secret = "", formerSecrets = [] }: TransferServerOptions) {
+  return [secret, ...formerSecrets];
 }
 
 /** A server that others can reach asks for a secret. */

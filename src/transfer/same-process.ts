@@ -8,8 +8,8 @@ import { type PieceReader, StandingOffer } from "./standing-offer.ts";
 
 interface LocalServer {
   readonly book: OfferBook;
-  /** Who does not know it may not read here either. */
-  readonly secret: string;
+  /** Who knows none of them may not read here either. */
+  readonly secrets: readonly string[];
 }
 
 const servers = new Map<string, LocalServer>();

@@ -5,7 +5,7 @@ import type { PeerAddress, TransferServer } from "./contract.ts";
 import { Gate } from "./gate.ts";
 import { nativeContext } from "./native/native-context.ts";
 import { OfferBook } from "./offer-book.ts";
-import { checkServerOptions, type TransferServerOptions } from "./options.ts";
+import { checkServerOptions, secretsOf, type TransferServerOptions } from "./options.ts";
 import { ReadSlots } from "./read-slots.ts";
 import { registerLocal } from "./same-process.ts";
 
@@ -32,7 +32,7 @@ export async function openTransferServer(
     slots.release();
     throw error;
   });
-  const forget = registerLocal(address, { book, secret: options.secret ?? "" });
+  const forget = registerLocal(address, { book, secrets: secretsOf(options) });
   return {
     address,
     offer: (offered) => book.open(offered),

@@ -34,7 +34,7 @@ function lyingOwner(lie: (socket: Socket) => void): Promise<number> {
   return new Promise((resolve) => {
     const made = createServer(async (socket) => {
       socket.on("error", () => {});
-      const { purpose, welcome } = await greet(socket, secret, new FrameReader());
+      const { purpose, welcome } = await greet(socket, [secret], new FrameReader());
       if (purpose.kind === "data") {
         socket.destroy();
         return;
@@ -69,6 +69,17 @@ const segment = (name: string) =>
     .bytes(Buffer.from(name))
     .frame(FRAME.segment);
 
+/** Of memory that is described by so many bytes in a region of that name. */
+const described = (name: string, bytes: number) =>
+  new FrameWriter(24 + name.length)
+    .u32(5)
+    .u32(process.pid)
+    .u32(0)
+    .u48(bytes)
+    .u48(1 << 20)
+    .bytes(Buffer.from(name))
+    .frame(FRAME.placed);
+
 const LIES: readonly (readonly [string, readonly string[], readonly Buffer[]])[] = [
   ["a piece that was not asked for", ["corrupt"], [slice(3, 0, new Uint8Array(1000))]],
   ["a longer piece", ["corrupt"], [slice(0, 0, new Uint8Array(1001))]],
@@ -80,6 +91,19 @@ const LIES: readonly (readonly [string, readonly string[], readonly Buffer[]])[]
   ["a frame that ends early", ["corrupt"], [frameOf(FRAME.slice, Buffer.of(0, 0, 0, 1))]],
   ["a region of no such name", ["corrupt"], [segment("../../etc/passwd")]],
   ["a region that is not there", ["timed_out"], [segment(`perigee-${"0".repeat(32)}`)]],
+  ["a description of no such name", ["corrupt"], [described("../../etc/passwd", 10)]],
+  ["a description that is not there", ["timed_out"], [described(`perigee-${"0".repeat(32)}`, 9)]],
+  [
+    "a description that is too long",
+    ["corrupt"],
+    [described(`perigee-${"0".repeat(32)}`, 2 ** 20)],
+  ],
+  ["half a description", ["corrupt"], [frameOf(FRAME.placed, Buffer.alloc(12))]],
+  [
+    "a place in memory whose description is not there",
+    ["timed_out"],
+    [described(`perigee-${"0".repeat(32)}`, 9), at(5).frame(FRAME.at)],
+  ],
   ["a place in no region", ["corrupt"], [at(9).frame(FRAME.at)]],
   ["an end of no code", ["failed"], [frameOf(FRAME.end, Buffer.from([0, 0, 0, 1, 200, 65]))]],
 ];

@@ -82,6 +82,35 @@ describe("strangers at the owner", () => {
     await stillServes();
   });
 
+  test.each([["process"], ["tcp"]] as const)(
+    "[TR23] each of its secrets opens it: %s",
+    async (way) => {
+      const changing = await openTransferServer({ secret: "new", formerSecrets: ["old", "older"] });
+      for (const [secret, opens] of [
+        ["new", true],
+        ["old", true],
+        ["older", true],
+        ["", false],
+        ["newer", false],
+      ] as const) {
+        const offered = changing.offer({ pieces: 1, pieceBytesMax: 4, deadlineMs: DEADLINE_MS });
+        offered.ready(0, [Uint8Array.of(1, 2, 3, 4)]);
+        const into = new Uint8Array(4);
+        const client = openTransferClient({ secret, ways: [way] });
+        const read = client.read({
+          ...{ peer: changing.address, offer: offered.id, deadlineMs: DEADLINE_MS },
+          pieces: [{ index: 0, into: [into] }],
+        });
+        if (opens) await read;
+        else await expect(read).rejects.toMatchObject({ code: "refused" });
+        expect(into[3]).toBe(opens ? 4 : 0);
+        await client.close();
+        offered.release();
+      }
+      await changing.close();
+    },
+  );
+
   test("[TR10] a replayed handshake opens nothing", async () => {
     const recorded: Buffer[] = [];
     const proxy = await listening((socket) => {

@@ -20,9 +20,9 @@ export async function openPeerPort(
   { host, port, secrets }: Listening,
   timer: Timer,
 ): Promise<PeerPort> {
-  const secret = secrets[0] ?? "";
+  const [secret = "", ...formerSecrets] = secrets;
   const own = secret === "" ? {} : { secret };
-  const data = await openTransferServer({ host, ...own });
+  const data = await openTransferServer({ host, ...own, formerSecrets });
   let forgotten: (description: string) => void = () => {};
   const onForgotten = (description: string) => forgotten(description);
   const client = openTransferClient({ ...own, onForgotten });
