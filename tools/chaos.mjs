@@ -1,10 +1,13 @@
 /**
  * npm run chaos -- [--requests 10000] [--seed 1] [--mocks 4] [--reals 2] [--requests-per-fault 20]
+ *   [--prefill 2 --decode 2 --both 1 --mocks 0 --reals 0] [--minutes 30] [--at-once 48]
  *
  * The suite of test/chaos: requests with known answers through two routers of one Redis, while
  * workers, routers, Redis, clocks and the network fail in every way. Prints what was heard, which
  * faults there were, and what must not be. Needs `npm run build` and redis-server (or
- * valkey-server); the clock of Redis is set where there is a C compiler.
+ * valkey-server); the clock of Redis is set where there is a C compiler. With --prefill, --decode
+ * or --both there are workers of these roles that give keys and values to each other, and requests
+ * whose tokens must be those of a lone worker.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -20,9 +23,19 @@ const { values: flags } = readFlags({
     mocks: { type: "number", default: 4, min: 0 },
     reals: { type: "number", default: 2, min: 0 },
     "requests-per-fault": { type: "number", default: 20, min: 1 },
+    prefill: { type: "number", default: 0, min: 0 },
+    decode: { type: "number", default: 0, min: 0 },
+    both: { type: "number", default: 0, min: 0 },
+    minutes: { type: "number", default: 0, min: 0 },
+    "at-once": { type: "number", default: 48, min: 1 },
   },
 });
-const { "requests-per-fault": requestsPerFault, ...sizes } = flags;
+const { requests, seed, mocks, reals, prefill, decode, both } = flags;
+const options = {
+  ...{ requests, seed, mocks, reals, pools: { prefill, decode, both } },
+  ...{ requestsPerFault: flags["requests-per-fault"], atOnce: flags["at-once"] },
+  minutes: flags.minutes === 0 ? null : flags.minutes,
+};
 const folder = mkdtempSync(join(tmpdir(), "perigee-chaos-"));
 const report = join(folder, "report.json");
 console.log(`seed ${flags.seed}`);
@@ -36,7 +49,7 @@ const { status } = spawnSync(
     stdio: ["ignore", "ignore", "inherit"],
     env: {
       ...process.env,
-      PERIGEE_CHAOS: JSON.stringify({ ...sizes, requestsPerFault, report }),
+      PERIGEE_CHAOS: JSON.stringify({ ...options, report }),
     },
   },
 );
@@ -48,7 +61,7 @@ try {
 }
 process.exit(status ?? 1);
 
-function print({ heard, refusals, faults, problems, memory, ...counts }) {
+function print({ heard, refusals, faults, problems, memory, handles, ...counts }) {
   const list = (record) =>
     Object.entries(record)
       .map(([name, count]) => `${name} ${count}`)
@@ -57,14 +70,17 @@ function print({ heard, refusals, faults, problems, memory, ...counts }) {
     requests: list(heard),
     faults: list(faults),
     "went on elsewhere": `${counts.migrations} behind, ${counts.retries} before the first token`,
+    "blocks from others": String(counts.blocksFetched),
     "slowest request": `${counts.slowestMs} ms`,
-    "router-0, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
-    "by tenths of the run": memory.tenths.join(", "),
-    [`after ${memory.warmRequests} requests`]: `${memory.warm} MiB`,
     seconds: String(counts.seconds),
     problems: String(problems.length),
   };
-  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(22)}${value}`);
+  for (const [name, { start, most, end, warm, warmRequests, tenths }] of Object.entries(memory)) {
+    rows[`${name}, MiB`] = `${start} before, ${most} at most, ${end} at the end`;
+    rows[`${name}, after ${warmRequests}`] = `${warm}, by tenths of the run: ${tenths.join(", ")}`;
+  }
+  for (const [name, value] of Object.entries(handles)) rows[`descriptors, ${name}`] = value;
+  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(34)}${value}`);
   for (const [reason, count] of Object.entries(refusals))
     console.log(`refused ${count}: ${reason}`);
   for (const problem of problems) console.log(`\n${problem}`);

@@ -27,8 +27,8 @@ export async function restLeft(fleet: ChaosFleet, patienceMs: number): Promise<s
 export async function booksLeft(
   fleet: ChaosFleet,
   patienceMs: number,
-): Promise<{ problems: string[]; migrations: number; retries: number }> {
-  let [migrations, retries] = [0, 0];
+): Promise<{ problems: string[]; migrations: number; retries: number; blocksFetched: number }> {
+  let [migrations, retries, blocksFetched] = [0, 0, 0];
   const problems = await settle(patienceMs, async () => {
     const found: string[] = [];
     [migrations, retries] = [0, 0];
@@ -40,9 +40,11 @@ export async function booksLeft(
       migrations += sumOf(metrics, "migrations_total");
       retries += sumOf(metrics, "retries_total");
     }
-    return [...found, ...(await workersLeft(fleet)), ...(await sharedLeft(fleet))];
+    const workers = await workersLeft(fleet);
+    blocksFetched = workers.blocksFetched;
+    return [...found, ...workers.found, ...(await sharedLeft(fleet))];
   });
-  return { problems, migrations, retries };
+  return { problems, migrations, retries, blocksFetched };
 }
 
 const BOOKS = ["open_reservations", "leaked_reservations", "requests_in_work"];
@@ -56,15 +58,34 @@ function* bookValues(metrics: string): Generator<[string, string, number]> {
   }
 }
 
-async function workersLeft({ workers }: ChaosFleet): Promise<string[]> {
+interface Peers {
+  readonly received: number;
+}
+
+interface Level {
+  readonly level: string;
+  readonly held: number;
+}
+
+/** What they hold, and the blocks that those which live now took from others. */
+async function workersLeft({
+  workers,
+}: ChaosFleet): Promise<{ found: string[]; blocksFetched: number }> {
   const found: string[] = [];
+  let blocksFetched = 0;
   for (const { node } of workers) {
     const signal = AbortSignal.timeout(ANSWER_MS);
     const info = await json(fetch(`${node.process.url}/server_info`, { signal }));
     const left = Number(info.requests_in_work) + Number(info.stats?.heldBlocks);
     if (left !== 0) found.push(`${node.name}: ${left} requests and blocks are held`);
+    const cache: { readonly peers?: Peers; readonly levels?: readonly Level[] } =
+      info.stats?.cache ?? {};
+    blocksFetched += cache.peers?.received ?? 0;
+    for (const { level, held } of cache.levels ?? []) {
+      if (held !== 0) found.push(`${node.name}: the level ${level} holds ${held} blocks`);
+    }
   }
-  return found;
+  return { found, blocksFetched };
 }
 
 /** The shared books of routers that live. */

@@ -1,6 +1,7 @@
 /** Faults of every kind, each with its end. */
+import { spawnSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ChaosFleet, ChaosWorker, Restartable } from "./chaos-fleet.ts";
+import type { ChaosFleet, ChaosWorker, PoolRole, Restartable } from "./chaos-fleet.ts";
 import type { Dice } from "./chaos-traffic.ts";
 
 const DAY_MS = 86_400_000;
@@ -13,16 +14,19 @@ const SUFFERING_SHARE_MAX = 0.5;
 type Fault<Victim> = (victim: Victim, below: Dice, fleet: ChaosFleet) => Promise<void>;
 
 const WORKER_FAULTS: Readonly<Record<string, Fault<ChaosWorker>>> = {
-  "worker killed": async ({ node }) => {
-    await node.end("SIGKILL");
-    await node.restart();
-  },
+  "worker killed": killed,
   "worker stopped and continued": async ({ node }, below) => {
     await stopped(node, 300 + below(LONG_MS));
   },
   "worker told to end": async ({ node }) => {
     await node.end("SIGTERM");
     await node.restart();
+  },
+  "all of a worker's own connections cut": async ({ node }, below) => {
+    for (let times = 1 + below(4); times > 0; times--) {
+      cutConnections(node.process);
+      await sleep(below(300));
+    }
   },
   "connections cut": async ({ network }, below) => {
     for (let times = 1 + below(4); times > 0; times--) {
@@ -107,6 +111,43 @@ const REDIS_FAULTS: Readonly<Record<string, Fault<ChaosFleet["redis"]>>> = {
   },
 };
 
+/** Faults of pools, more often than others. */
+const POOL_FAULTS: Readonly<Record<string, { role: PoolRole; fault: Fault<ChaosWorker> }>> = {
+  "prefill worker killed": { role: "prefill", fault: killed },
+  "decode worker killed": { role: "decode", fault: killed },
+  "prefill worker stopped and continued": {
+    role: "prefill",
+    fault: async ({ node }, below) => stopped(node, 100 + below(2 * LONG_MS)),
+  },
+  "prefill worker killed and started again and again": {
+    role: "prefill",
+    fault: async (worker) => {
+      await killed(worker);
+      await killed(worker);
+    },
+  },
+};
+/** What ends a worker's process. */
+const ENDS: ReadonlySet<string> = new Set([
+  ...["worker killed", "worker told to end", "prefill worker killed", "decode worker killed"],
+  "prefill worker killed and started again and again",
+]);
+
+async function killed({ node }: ChaosWorker): Promise<void> {
+  await node.end("SIGKILL");
+  await node.restart();
+}
+
+/** Resets all TCP connections of a process, to Redis and to other workers; by root alone. */
+function cutConnections({ pid }: { readonly pid: number | undefined }): void {
+  const lines = spawnSync("ss", ["-Htnp", "state", "established"], { encoding: "utf8" }).stdout;
+  for (const line of (lines ?? "").split("\n")) {
+    if (!line.includes(`pid=${pid},`)) continue;
+    const [, , from = "", to = ""] = line.trim().split(/\s+/);
+    spawnSync("ss", ["-K", "src", from, "dst", to]);
+  }
+}
+
 async function stopped(node: Restartable, ms: number): Promise<void> {
   node.process.signal("SIGSTOP");
   await sleep(ms);
@@ -159,6 +200,9 @@ export class FaultDice {
   #draw(): string {
     if (this.#bag.length === 0) {
       this.#bag = [WORKER_FAULTS, ROUTER_FAULTS, REDIS_FAULTS].flatMap(Object.keys);
+      const roles = new Set(this.#fleet.workers.map(({ role }) => role));
+      const ofPools = Object.entries(POOL_FAULTS).filter(([, { role }]) => roles.has(role));
+      for (let times = 0; times < 2; times++) this.#bag.push(...ofPools.map(([name]) => name));
       if (this.#fleet.setRedisClock !== null) this.#bag.push(REDIS_CLOCK);
     }
     const [name = ""] = this.#bag.splice(this.#below(this.#bag.length), 1);
@@ -167,9 +211,13 @@ export class FaultDice {
 
   #begin(name: string): Promise<void> | null {
     const { workers, routers, redis } = this.#fleet;
-    const own = WORKER_FAULTS[name];
+    const own = WORKER_FAULTS[name] ?? POOL_FAULTS[name]?.fault;
     if (own !== undefined) {
-      const victim = workers[this.#below(workers.length)];
+      const role = POOL_FAULTS[name]?.role;
+      const able = workers.filter(
+        (one) => (role === undefined || one.role === role) && !(one.isLasting && ENDS.has(name)),
+      );
+      const victim = able[this.#below(able.length)];
       const alike = workers.filter(({ model }) => model === victim?.model);
       const suffering = alike.filter((worker) => this.#suffering.has(worker)).length;
       if (suffering + 1 > SUFFERING_SHARE_MAX * alike.length) return null;

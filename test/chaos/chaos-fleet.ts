@@ -15,14 +15,26 @@ const ROUTER_FLAGS = [
 ];
 const LEASE_MS = 5000;
 const MOCK = ["--mock", "--served-model-name", "mock", "--mock-blocks", "4000,0,0"];
-const REAL = ["--device", "cpu", "--speculative", "off", "--dtype", "float32"];
+const EXACT = ["--device", "cpu", "--dtype", "float32"];
+const REAL = [...EXACT, "--speculative", "off"];
+/** Little memory on each level, so that blocks move between all of them; drafts as by default. */
+const POOLED = [
+  ...[...EXACT, "--threads", "1", "--kv-pool-bytes", `${64 * 2 ** 20}`],
+  ...["--host-cache-bytes", `${32 * 2 ** 20}`],
+];
+const DISK_BYTES = 64 * 2 ** 20;
 
 export interface ChaosFleetOptions {
   readonly mocks: number;
   /** Workers with the bundled model. */
   readonly reals: number;
+  /** Workers with the bundled model that give keys and values to each other, by role. */
+  readonly pools: Readonly<Record<PoolRole, number>>;
   readonly onLine: (who: string, line: string) => void;
 }
+
+export type PoolRole = "prefill" | "decode" | "both";
+const POOL_ROLES: readonly PoolRole[] = ["prefill", "decode", "both"];
 
 /** A worker or router, started again where it was. */
 export class Restartable {
@@ -62,6 +74,10 @@ export class Restartable {
 
 export interface ChaosWorker {
   readonly model: "mock" | "pocket";
+  /** Null: it gives no keys and values to others. */
+  readonly role: PoolRole | null;
+  /** Never killed: its memory and descriptors are watched. */
+  readonly isLasting: boolean;
   readonly node: Restartable;
   readonly network: FaultProxy;
 }
@@ -88,7 +104,7 @@ export class ChaosFleet {
     this.#folder = parts.folder;
   }
 
-  static async start({ mocks, reals, onLine }: ChaosFleetOptions): Promise<ChaosFleet> {
+  static async start({ onLine, ...sizes }: ChaosFleetOptions): Promise<ChaosFleet> {
     const folder = mkdtempSync(join(tmpdir(), "perigee-chaos-"));
     const clocks = new Clocks(folder);
     const redis = await TestRedis.start(null, clocks.redisEnv);
@@ -96,22 +112,22 @@ export class ChaosFleet {
       Restartable.start(name, () =>
         FleetProcess.start(words, { env: clocks.nodeEnv, onLine: (line) => onLine(name, line) }),
       );
-    const worker = async (place: number): Promise<ChaosWorker> => {
+    const worker = async (plan: WorkerPlan, place: number): Promise<ChaosWorker> => {
       const port = await freePort();
       const network = await FaultProxy.start(port);
       const name = `worker-${place}`;
       const words = [
-        ...["worker", ...(place < mocks ? MOCK : REAL), "--port", `${port}`, "--worker-id", name],
+        ...["worker", ...plan.words, "--port", `${port}`, "--worker-id", name],
         ...["--advertise", network.url, "--redis", redis.url, "--lease-ms", `${LEASE_MS}`],
         ...["--shutdown-timeout-ms", "2000", "--log-level", "warn"],
       ];
-      const model = place < mocks ? "mock" : "pocket";
-      return { model, node: await start(name, words), network };
+      const { model, role, isLasting } = plan;
+      return { model, role, isLasting, node: await start(name, words), network };
     };
-    const places = Array.from({ length: mocks + reals }, (_, place) => place);
+    const plans = workerPlans(sizes, folder);
     const words = ["route", ...ROUTER_FLAGS, "--redis", redis.url];
     const [workers, routers] = await Promise.all([
-      Promise.all(places.map(worker)),
+      Promise.all(plans.map(worker)),
       Promise.all([0, 1].map((place) => start(`router-${place}`, words))),
     ]);
     return new ChaosFleet({ redis, workers, routers, clocks, folder });
@@ -138,6 +154,33 @@ export class ChaosFleet {
     await this.redis.close();
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+interface WorkerPlan extends Pick<ChaosWorker, "model" | "role" | "isLasting"> {
+  readonly words: readonly string[];
+}
+
+function workerPlans(
+  { mocks, reals, pools }: Omit<ChaosFleetOptions, "onLine">,
+  folder: string,
+): WorkerPlan[] {
+  const plain = { role: null, isLasting: false };
+  const plans: WorkerPlan[] = [
+    ...Array.from({ length: mocks }, () => ({ ...plain, model: "mock" as const, words: MOCK })),
+    ...Array.from({ length: reals }, () => ({ ...plain, model: "pocket" as const, words: REAL })),
+  ];
+  for (const role of POOL_ROLES) {
+    for (let place = 0; place < pools[role]; place++) {
+      const disk = ["--disk-cache-bytes", `${DISK_BYTES}`, "--disk-cache-dir"];
+      const words = [
+        ...[...POOLED, "--role", role, "--kv-transfer"],
+        ...(role === "both" ? [...disk, join(folder, `disk-${place}`)] : []),
+      ];
+      const isLasting = role !== "both" && place === 0;
+      plans.push({ model: "pocket", role, isLasting, words });
+    }
+  }
+  return plans;
 }
 
 /** Clocks that tests set: of Node by a hook, of Redis by a library, where there is a compiler. */

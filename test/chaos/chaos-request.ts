@@ -8,6 +8,10 @@ export interface ChaosRequest {
 
 /** Texts and ends by choice, and the usage. */
 export interface Answer {
+  /** Of the chosen tokens, by choice; none where they were not asked for. */
+  readonly logprobs: readonly (readonly number[] | null)[];
+  /** Of the prompt's tokens, as they were told. */
+  readonly promptLogprobs: readonly string[];
   readonly texts: readonly string[];
   readonly ends: readonly (string | null)[];
   readonly promptTokens: number;
@@ -32,6 +36,8 @@ export interface ListenOptions {
   readonly deadlineMs: number;
   /** The client goes away after so long; null: it stays. */
   readonly leaveAfterMs: number | null;
+  /** The client rests for so long behind each piece; 0: it reads as fast as it can. */
+  readonly pauseMs?: number;
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1024 });
@@ -40,7 +46,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1024 });
 export function listen(
   url: string,
   { path, body }: ChaosRequest,
-  { deadlineMs, leaveAfterMs }: ListenOptions,
+  { deadlineMs, leaveAfterMs, pauseMs = 0 }: ListenOptions,
 ): Promise<Heard> {
   const text = JSON.stringify(body);
   const reader = new AnswerReader();
@@ -60,7 +66,10 @@ export function listen(
         ...{ method: "POST", agent },
         headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) },
       },
-      (response) => hear(response, { isStream: body.stream === true, reader, finish, cut }),
+      (response) => {
+        hear(response, { isStream: body.stream === true, reader, finish, cut });
+        if (pauseMs > 0) readSlowly(response, pauseMs);
+      },
     );
     timers.push(setTimeout(() => finish({ kind: "hung", texts: reader.texts }), deadlineMs));
     if (leaveAfterMs !== null) {
@@ -68,6 +77,13 @@ export function listen(
     }
     request.on("error", cut);
     request.end(text);
+  });
+}
+
+function readSlowly(response: IncomingMessage, pauseMs: number): void {
+  response.on("data", () => {
+    response.pause();
+    setTimeout(() => response.resume(), pauseMs);
   });
 }
 
@@ -103,17 +119,29 @@ interface Choice {
   readonly delta?: { readonly content?: string | null };
   readonly message?: { readonly content?: string | null };
   readonly finish_reason: string | null;
+  readonly logprobs?: Logprobs | null;
+  readonly prompt_logprobs?: unknown;
+}
+
+interface Logprobs {
+  /** Of completions. */
+  readonly token_logprobs?: readonly number[];
+  /** Of chats. */
+  readonly content?: readonly { readonly logprob: number }[] | null;
 }
 
 interface Chunk {
   readonly error?: { readonly code?: string };
   readonly choices?: readonly Choice[];
+  readonly prompt_logprobs?: unknown;
   readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number } | null;
 }
 
 class AnswerReader {
   readonly texts: string[] = [];
   readonly #ends: (string | null)[] = [];
+  readonly #logprobs: number[][] = [];
+  readonly #promptLogprobs: string[] = [];
   #rest = "";
   #usages: { readonly promptTokens: number; readonly completionTokens: number }[] = [];
   #isDone = false;
@@ -135,11 +163,18 @@ class AnswerReader {
     if (usage === undefined || more.length > 0) {
       return { kind: "nonsense", text: `${this.#usages.length} usages` };
     }
-    return { kind: "answered", answer: { texts, ends: this.#ends, ...usage } };
+    // Those of several prompts come in any order.
+    const told = { logprobs: this.#logprobs, promptLogprobs: this.#promptLogprobs.sort() };
+    return { kind: "answered", answer: { texts, ends: this.#ends, ...told, ...usage } };
   }
 
-  add({ choices = [], usage }: Chunk): void {
-    for (const { index, text, delta, message, finish_reason: end } of choices) {
+  add({ choices = [], usage, prompt_logprobs: ofPrompt }: Chunk): void {
+    if (ofPrompt != null) this.#promptLogprobs.push(JSON.stringify(ofPrompt));
+    for (const { index, text, delta, message, finish_reason: end, ...told } of choices) {
+      this.#addLogprobs(index, told.logprobs);
+      if (told.prompt_logprobs != null) {
+        this.#promptLogprobs.push(JSON.stringify(told.prompt_logprobs));
+      }
       const piece = text ?? delta?.content ?? message?.content ?? "";
       this.texts[index] = (this.texts[index] ?? "") + piece;
       if (end === null) continue;
@@ -149,6 +184,14 @@ class AnswerReader {
     if (usage == null) return;
     const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage;
     this.#usages.push({ promptTokens, completionTokens });
+  }
+
+  #addLogprobs(index: number, told: Logprobs | null | undefined): void {
+    if (told == null) return;
+    const added = told.token_logprobs ?? told.content?.map(({ logprob }) => logprob) ?? [];
+    const of = this.#logprobs[index] ?? [];
+    this.#logprobs[index] = of;
+    of.push(...added);
   }
 
   done(): void {

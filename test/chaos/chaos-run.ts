@@ -1,9 +1,10 @@
 /** Requests through two routers while everything fails, and what must hold of them. */
-import { MemoryWatch } from "../hostile/memory-watch.ts";
+import { type MemoryReport, MemoryWatch } from "../hostile/memory-watch.ts";
 import { FleetProcess } from "../support/fleet-process.ts";
 import { booksLeft, restLeft } from "./chaos-books.ts";
 import { FaultDice } from "./chaos-faults.ts";
-import { ChaosFleet, type Restartable } from "./chaos-fleet.ts";
+import { ChaosFleet, type ChaosFleetOptions, type Restartable } from "./chaos-fleet.ts";
+import { HandleWatch } from "./chaos-handles.ts";
 import { type Heard, listen, problemOf } from "./chaos-request.ts";
 import {
   chaosRequests,
@@ -11,6 +12,7 @@ import {
   dice,
   type KnownRequest,
   knownRequests,
+  pooledRequests,
 } from "./chaos-traffic.ts";
 
 export interface ChaosOptions {
@@ -18,6 +20,11 @@ export interface ChaosOptions {
   readonly seed: number;
   readonly mocks: number;
   readonly reals: number;
+  readonly pools: ChaosFleetOptions["pools"];
+  /** The run goes on for so long instead of for `requests`; null: it does not. */
+  readonly minutes: number | null;
+  /** Requests in work at a time. */
+  readonly atOnce: number;
   /** Requests between two faults. */
   readonly requestsPerFault: number;
   readonly onProgress?: (line: string) => void;
@@ -32,8 +39,12 @@ export interface ChaosReport {
   readonly faults: Readonly<Record<string, number>>;
   readonly migrations: number;
   readonly retries: number;
-  /** Of the router that lives through all, MiB. */
-  readonly memory: object;
+  /** Blocks that workers, as they are at the end, took from others. */
+  readonly blocksFetched: number;
+  /** Of the router and the workers that live through all, MiB. */
+  readonly memory: Readonly<Record<string, MemoryReport>>;
+  /** Descriptors and shared memory by process. */
+  readonly handles: Readonly<Record<string, string>>;
   readonly slowestMs: number;
   readonly seconds: number;
   /** What must not be; none: all is well. */
@@ -42,15 +53,25 @@ export interface ChaosReport {
 
 /** All attempts at all deadlines of the routers, with a busy machine's delays. */
 const DEADLINE_MS = 90_000;
-const AT_ONCE = 48;
 const KINDS_OF_REQUESTS = 150;
+const SLOW_MS = 150;
+/** Longer than connections without requests are kept. */
+const IDLE_MS = 100_000;
+/** Parts of a run by time, as if they were requests. */
+const TIMED_PARTS = 1000;
+const MINUTE_MS = 60_000;
 const PROBLEMS_MAX = 20;
 /** Faults are begun at most this often. */
 const FAULT_MS = 200;
 const GROWTH_BYTES_MAX = 256 * 2 ** 20;
+/** Blocks, and buffers of steps, that a worker touches for the first time. */
+const WORKER_GROWTH_BYTES_MAX = 512 * 2 ** 20;
 const REST_MS = 60_000;
-/** Of requests whose client stayed, so many are answered at least, whatever fails. */
+/** Of requests whose client stayed and whose router lived, so many are answered at least. */
 export const ANSWERED_SHARE_MIN = 0.9;
+
+/** A worker whose answers are right: it takes nothing from others, and drafts nothing. */
+const LONE = ["worker", "--device", "cpu", "--dtype", "float32", "--speculative", "off"];
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const problems = new Problems(options.onProgress);
@@ -90,6 +111,7 @@ class ChaosRun {
   readonly #heard: Record<string, number> = {};
   readonly #refusals: Record<string, number> = {};
   readonly #startedMs = performance.now();
+  #begunMs = performance.now();
   #done = 0;
   #faultMs = 0;
   #slowestMs = 0;
@@ -103,33 +125,86 @@ class ChaosRun {
   }
 
   async run(): Promise<ChaosReport> {
-    const { requests, seed } = this.#options;
     const known = await this.#known();
-    const [lasting] = this.#fleet.routers;
-    const memory = new MemoryWatch({
-      server: { residentBytesEach: () => [lasting?.process.residentBytes ?? 0] },
-      ...{ requests, growthBytesMax: GROWTH_BYTES_MAX },
+    await this.#calm(known);
+    const handles = new HandleWatch(this.#fleet);
+    const memories = this.#memories();
+    await this.#ask(known, () => {
+      for (const memory of memories.values()) memory.note(this.#part, this.#done);
     });
-    let next = 0;
-    const client = async () => {
-      while (next++ < requests) {
-        await this.#ask(pick(known, this.#below));
-        memory.note(this.#done, this.#done);
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, client));
     await this.#faults.over();
     for (const failure of this.#faults.failures) this.#problems.add(failure);
     const counts = await this.#rest(known);
-    for (const problem of memory.end(this.#done)) this.#problems.add(`router-0: ${problem}`);
+    for (const [name, memory] of memories) {
+      for (const problem of memory.end(this.#done)) this.#problems.add(`${name}: ${problem}`);
+    }
+    for (const problem of await handles.left(IDLE_MS)) this.#problems.add(problem);
     this.#judgeShare();
+    const memory = [...memories].map(([name, watch]) => [name, watch.report()] as const);
     return {
-      ...{ seed, heard: this.#heard, refusals: this.#refusals },
-      ...{ faults: this.#faults.counts, ...counts },
-      ...{ memory: memory.report(), slowestMs: Math.round(this.#slowestMs) },
+      ...{ seed: this.#options.seed, heard: this.#heard, refusals: this.#refusals },
+      ...{ faults: this.#faults.counts, ...counts, handles: handles.report() },
+      ...{ memory: Object.fromEntries(memory), slowestMs: Math.round(this.#slowestMs) },
       seconds: Math.round((performance.now() - this.#startedMs) / 1000),
       problems: this.#problems.all,
     };
+  }
+
+  /** Of those that live through all. */
+  #memories(): Map<string, MemoryWatch> {
+    const requests = this.#options.minutes === null ? this.#options.requests : TIMED_PARTS;
+    const watch = ({ process }: Restartable, growthBytesMax: number) =>
+      new MemoryWatch({
+        server: { residentBytesEach: () => [process.residentBytes] },
+        ...{ requests, growthBytesMax },
+      });
+    const memories = new Map<string, MemoryWatch>();
+    const [router] = this.#fleet.routers;
+    if (router !== undefined) memories.set(router.name, watch(router, GROWTH_BYTES_MAX));
+    for (const { isLasting, role, node } of this.#fleet.workers) {
+      if (!isLasting) continue;
+      memories.set(`${node.name} (${role})`, watch(node, WORKER_GROWTH_BYTES_MAX));
+    }
+    return memories;
+  }
+
+  /** How far the run is, of its requests or of its time. */
+  get #part(): number {
+    const { minutes } = this.#options;
+    if (minutes === null) return this.#done;
+    return (TIMED_PARTS * (performance.now() - this.#begunMs)) / (minutes * MINUTE_MS);
+  }
+
+  /** Requests by so many clients at a time, until all are answered or the time is over. */
+  async #ask(known: readonly KnownRequest[], onDone: () => void): Promise<void> {
+    const { minutes, requests, atOnce } = this.#options;
+    this.#begunMs = performance.now();
+    let next = 0;
+    const goesOn = () => (minutes === null ? next++ < requests : this.#part < TIMED_PARTS);
+    const client = async () => {
+      while (goesOn()) {
+        await this.#askOne(pick(known, this.#below));
+        onDone();
+      }
+    };
+    await Promise.all(Array.from({ length: atOnce }, client));
+  }
+
+  /** Some requests before any fault, so that all connections are there. */
+  async #calm(known: readonly KnownRequest[]): Promise<void> {
+    for (const problem of await restLeft(this.#fleet, REST_MS)) this.#problems.add(problem);
+    for (const { process } of this.#fleet.routers) {
+      const some = known.slice(0, 2 * this.#options.atOnce);
+      const options = { deadlineMs: DEADLINE_MS, leaveAfterMs: null };
+      await Promise.all(
+        some.map(async ({ request, right }) => {
+          const problem = problemOf(await listen(process.url, request, options), right, false);
+          if (problem !== null) {
+            this.#problems.add(`undisturbed: ${problem}; asked ${JSON.stringify(request.body)}`);
+          }
+        }),
+      );
+    }
   }
 
   /** Requests with their right answers, from a worker that nothing disturbs. */
@@ -151,16 +226,28 @@ class ChaosRun {
       const requests = chaosRequests("pocket", KINDS_OF_REQUESTS / 10, this.#below);
       known.push(...(await knownRequests(real.node.process.url, requests)));
     }
+    if (this.#fleet.workers.some(({ role }) => role !== null)) {
+      const alone = await FleetProcess.start([...LONE, "--port", "0"]);
+      try {
+        const { requests: count, minutes } = this.#options;
+        const kinds = Math.min(KINDS_OF_REQUESTS, minutes === null ? count / 2 : count);
+        const requests = pooledRequests("pocket", Math.ceil(kinds), this.#below);
+        known.push(...(await knownRequests(alone.url, requests)));
+      } finally {
+        await alone.end("SIGKILL");
+      }
+    }
     return known;
   }
 
-  async #ask({ request, right }: KnownRequest): Promise<void> {
+  async #askOne({ request, right }: KnownRequest): Promise<void> {
     this.#maybeFault();
     const router = this.#router();
     const { ends: ended } = router;
     const leaveAfterMs = this.#below(10) === 0 ? this.#below(600) : null;
     const startedMs = performance.now();
-    const options = { deadlineMs: DEADLINE_MS, leaveAfterMs };
+    const pauseMs = this.#below(8) === 0 ? this.#below(SLOW_MS) : 0;
+    const options = { deadlineMs: DEADLINE_MS, leaveAfterMs, pauseMs };
     const heard = await listen(router.process.url, request, options);
     this.#slowestMs = Math.max(this.#slowestMs, performance.now() - startedMs);
     const problem = problemOf(heard, right, router.ends !== ended || router.isDisturbed);
@@ -173,9 +260,9 @@ class ChaosRun {
       this.#refusals[reason] = (this.#refusals[reason] ?? 0) + 1;
     }
     this.#done++;
-    const { onProgress, requests } = this.#options;
-    if (this.#done % Math.ceil(requests / 20) === 0) {
-      onProgress?.(`${this.#done} of ${requests}: ${JSON.stringify(this.#heard)}`);
+    const { onProgress, requests, minutes } = this.#options;
+    if (this.#done % Math.ceil((minutes === null ? requests : 4 * TIMED_PARTS) / 20) === 0) {
+      onProgress?.(`${this.#done} requests: ${JSON.stringify(this.#heard)}`);
     }
   }
 
@@ -199,7 +286,9 @@ class ChaosRun {
   }
 
   /** All is well again: the fleet serves as before, and nothing is left of what was. */
-  async #rest(known: readonly KnownRequest[]): Promise<{ migrations: number; retries: number }> {
+  async #rest(
+    known: readonly KnownRequest[],
+  ): Promise<Pick<ChaosReport, "migrations" | "retries" | "blocksFetched">> {
     for (const { name, process } of this.#fleet.nodes) {
       if (!process.isAlive) this.#problems.add(`${name} has ended: ${process.log.at(-1)}`);
     }
@@ -213,14 +302,14 @@ class ChaosRun {
         else if (problemOf(heard, right, false) !== null) this.#problems.add(`wrong: ${text}`);
       }
     }
-    const { problems, migrations, retries } = await booksLeft(this.#fleet, REST_MS);
+    const { problems, ...counts } = await booksLeft(this.#fleet, REST_MS);
     for (const problem of problems) this.#problems.add(problem);
-    return { migrations, retries };
+    return counts;
   }
 
   #judgeShare(): void {
-    const { answered = 0, left = 0 } = this.#heard;
-    const share = answered / Math.max(1, this.#done - left);
+    const { answered = 0, left = 0, cut = 0 } = this.#heard;
+    const share = answered / Math.max(1, this.#done - left - cut);
     if (share < ANSWERED_SHARE_MIN) this.#problems.add(`only a share of ${share} was answered`);
   }
 }

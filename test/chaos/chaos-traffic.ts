@@ -43,6 +43,59 @@ export function chaosRequests(model: string, count: number, below: Dice): ChaosR
   });
 }
 
+const SCHEMA = {
+  type: "object",
+  properties: { rule: { type: "string", maxLength: 12 }, number: { type: "integer" } },
+  required: ["rule", "number"],
+  additionalProperties: false,
+};
+
+/** What is asked of pools besides: long prompts, several, grammars, penalties, probabilities. */
+export function pooledRequests(model: string, count: number, below: Dice): ChaosRequest[] {
+  return chaosRequests(model, count, below).map(({ path, body }, at) => {
+    const fields = { ...pooledFields(below), ...(at % 8 === 0 && { prompt_logprobs: 1 }) };
+    const isLong = below(3) > 0;
+    const text = isLong ? ` Of matter ${at} we say: ${words(40 + below(160), below)}.` : "";
+    if (path === "/v1/chat/completions") {
+      const messages = [{ role: "user", content: `What of number ${at}?${text}` }];
+      const asked = "logprobs" in fields && { logprobs: true, top_logprobs: 2 };
+      return { path, body: { ...body, ...fields, ...asked, messages } };
+    }
+    const prompt = `${body.prompt}${text}`;
+    const prompts = below(5) > 0 ? prompt : [prompt, `${prompt} And`, `Number ${at}`];
+    return { path, body: { ...body, ...fields, prompt: prompts } };
+  });
+}
+
+function pooledFields(below: Dice): Readonly<Record<string, unknown>> {
+  const format = { type: "json_schema", json_schema: { name: "rule", schema: SCHEMA } };
+  return [
+    {},
+    { logprobs: 2 },
+    { response_format: format, ignore_eos: false, max_tokens: 60 },
+    { frequency_penalty: 0.7, presence_penalty: -0.3 },
+    { repetition_penalty: 1.2 },
+    { n: 2, temperature: 0.8, logprobs: 1 },
+  ][below(6)] as Readonly<Record<string, unknown>>;
+}
+
+/** Made-up words, so that no two long texts are alike. */
+function words(count: number, below: Dice): string {
+  const nouns = [
+    "house",
+    "river",
+    "stone",
+    "lamp",
+    "road",
+    "bell",
+    "king",
+    "boat",
+    "winter",
+    "hand",
+  ];
+  return Array.from({ length: count }, () => nouns[below(nouns.length)]).join(" ");
+}
+
 /** Asks `url`, which nothing disturbs. Throws where it does not answer all of them. */
 export async function knownRequests(
   url: string,

@@ -17,6 +17,7 @@ const options: ChaosOptions = {
   mocks: sized(3, 4),
   reals: sized(0, 2),
   requestsPerFault: sized(8, 20),
+  ...{ pools: { prefill: 0, decode: 0, both: 0 }, minutes: null, atOnce: 48 },
   ...wanted,
 };
 

@@ -63,6 +63,10 @@ export class FleetProcess {
     return new FleetProcess(child, url, log);
   }
 
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
   get isAlive(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
