@@ -27,6 +27,7 @@ export type ErrorCode =
   | "UNAUTHORIZED" // a missing or wrong API key or hub token
   | "WORKER_FAILED" // workers of a fleet failed, and none could take over
   | "WORKER_TIMEOUT" // a worker of a fleet did not answer in time, and none could take over
+  | "ROLE_CHANGED" // a worker of a fleet does other work than who asked it knew
   | "NETWORK" // a download, or a server that is measured, failed
   | "IO"; // a local file or port cannot be used
 

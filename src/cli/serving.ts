@@ -108,6 +108,7 @@ export async function serveModel(
   const worker = role?.identify(reserved.url);
   const server = await reserved.serve(llm, {
     ...{ defaultSampling, ...(worker === undefined ? {} : { worker }) },
+    fleetSecrets: role?.secrets ?? [],
   });
   announce(llm, server, lines.say);
   const departure = (await role?.join({ server, kvEvents: llm.kvEvents }, lines)) ?? ALONE;

@@ -26,6 +26,17 @@ export function requireApiKey(app: FastifyInstance, apiKeys: readonly string[]):
   });
 }
 
+/** Whether a request has one of the keys; each is compared in constant time. */
+export function holdsKey(request: FastifyRequest, keys: readonly string[]): boolean {
+  const given = digest(bearerToken(request));
+  return keys.filter((key) => timingSafeEqual(digest(key), given)).length > 0;
+}
+
+/** Whether nothing but this machine reaches a server that listens at `host`. */
+export function isLoopback(host: string): boolean {
+  return ["127.0.0.1", "::1", "localhost"].includes(host);
+}
+
 /** Allows browser requests from the given origins; answers preflight requests. */
 export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;

@@ -1,5 +1,6 @@
 import { assert, EngineError } from "#base";
 import { SharedPlaces } from "./answering/shared-places.ts";
+import { type Duty, dutyOf, numberOf } from "./duty.ts";
 
 /** Time for aborted requests to send their errors; after it, `drain` no longer waits for them. */
 const LAST_WORDS_MS = 500;
@@ -29,6 +30,15 @@ export class Admission {
 
   get draining(): boolean {
     return this.#places.draining;
+  }
+
+  /** What the server does in its fleet; all threads see the same. */
+  get duty(): Duty {
+    return dutyOf(this.#places.duty);
+  }
+
+  set duty(duty: Duty) {
+    this.#places.duty = numberOf(duty);
   }
 
   /**

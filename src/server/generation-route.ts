@@ -3,6 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
 import type { Call, ServerContext } from "./context.ts";
+import { checkDuty } from "./duty.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
@@ -38,6 +39,7 @@ export function generationRoute(
     try {
       signal.throwIfAborted();
       checkHealth(context);
+      checkDuty(request.body, admission.duty);
       const call = {
         id: callId(request),
         created: context.nowSeconds(),

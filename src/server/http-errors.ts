@@ -70,6 +70,7 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
   UNAUTHORIZED: { status: 401, type: "authentication_error", code: "invalid_api_key" },
   WORKER_FAILED: broken("worker_failed", 502),
   WORKER_TIMEOUT: broken("worker_timeout", 504),
+  ROLE_CHANGED: invalid("role_changed", 409),
   NETWORK: broken("network", 502),
   IO: broken("io"),
 };

@@ -16,6 +16,7 @@
  *   operations.ts         health, version, metrics, server info
  *   worker-info.ts        what routers read of a worker; load-routes.ts: what those of other
  *                         engines do
+ *   worker-role.ts        its role changes while it runs; duty.ts: requests of before get 409
  *   metrics.ts            Prometheus metrics, also under vLLM's names: metrics-catalogue.ts and
  *                         metrics-cache.ts have their names and values, metric.ts the form of one
  *   http-errors.ts        the only mapping from error codes to HTTP
@@ -37,6 +38,7 @@
  *
  * @module
  */
+export { isLoopback } from "./access.ts";
 export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
 export { EventStream, eventText } from "./event-stream.ts";

@@ -70,6 +70,7 @@ const ENDPOINTS = [
   "GET /v1/loads",
   "POST /reset_prefix_cache",
   "GET /worker_info",
+  "POST /worker_role",
 ];
 
 /** The engine's state, or `draining` if the server accepts no more requests. */

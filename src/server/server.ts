@@ -2,6 +2,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { FastifyInstance } from "fastify";
 import { EngineError, messageOf } from "#base";
 import type { ServedModel } from "#engine";
+import { isLoopback } from "./access.ts";
 import { Admission } from "./admission.ts";
 import {
   type AnsweringParts,
@@ -30,6 +31,7 @@ import {
   workerInfoRoute,
   workerReport,
 } from "./worker-info.ts";
+import { workerRoleRoute } from "./worker-role.ts";
 
 const msPerSecond = 1000;
 
@@ -41,6 +43,8 @@ export interface RunningServer extends AsyncDisposable {
   readonly kvEvents: string | null;
   /** Who it is and how much work it has, as `GET /worker_info` answers it. */
   report(): WorkerReport;
+  /** Told when its role has changed; `report` tells the new one. */
+  onRole(listener: () => void): void;
   /**
    * Rejects new requests (503), lets running requests finish for at most `shutdownTimeoutMs`, then
    * closes all connections. The model stays loaded; it belongs to the caller. A second call aborts
@@ -55,6 +59,8 @@ export interface Serving {
   readonly defaultSampling?: SamplingDefaults;
   /** Who the server is in a fleet. Default: its address, and a new epoch. */
   readonly worker?: WorkerIdentity;
+  /** Who knows one of them may change its role. Default: who may use the server. */
+  readonly fleetSecrets?: readonly string[];
 }
 
 /** A held address and starting threads, while a model is loaded. */
@@ -104,9 +110,10 @@ export async function reserveServer(options: ServerOptions = {}): Promise<Reserv
   };
   return {
     url: listener.url,
-    serve: async (model, { defaultSampling = config.defaultSampling, worker } = {}) => {
+    serve: async (model, how = {}) => {
+      const { defaultSampling = config.defaultSampling, worker, fleetSecrets = [] } = how;
       const own = { ...config, defaultSampling };
-      const server = await serve(model, own, { listener, threads, worker });
+      const server = await serve(model, own, { listener, threads, worker, fleetSecrets });
       served = true;
       waiting.close();
       return server;
@@ -124,12 +131,13 @@ interface Reserved {
 
 interface Starting extends Reserved {
   readonly worker: WorkerIdentity | undefined;
+  readonly fleetSecrets: readonly string[];
 }
 
 async function serve(
   model: ServedModel,
   config: ServerConfig,
-  { listener, threads, worker }: Starting,
+  { listener, threads, worker, fleetSecrets }: Starting,
 ): Promise<RunningServer> {
   const kvPublisher = await startKvPublisher(model, config);
   const [first = model.info.name, ...others] = config.servedModelName;
@@ -144,7 +152,15 @@ async function serve(
   const app = createApp(context);
   const { url } = listener;
   const identity = worker ?? { id: url, epoch: context.newId(), url };
+  context.admission.duty = { role: identity.role ?? "both", roleEpoch: 0 };
   workerInfoRoute(app, context, identity);
+  const roleListeners = new Set<() => void>();
+  workerRoleRoute(app, context, {
+    ...{ identity, fleetSecrets },
+    onChange: () => {
+      for (const listener of roleListeners) listener();
+    },
+  });
   const answerHere = await openApp(app);
   if (isShared(model)) {
     const { log } = app;
@@ -165,6 +181,7 @@ async function serve(
     url,
     kvEvents: kvPublisher?.description ?? null,
     report: () => workerReport(context, identity),
+    onRole: (listener) => void roleListeners.add(listener),
     close,
     [Symbol.asyncDispose]: close,
   };
@@ -228,7 +245,7 @@ function publishKvEvents(
 }
 
 function warnWhereOpen({ log }: FastifyInstance, { host, port, apiKey }: ServerConfig): void {
-  if (apiKey.length > 0 || ["127.0.0.1", "::1", "localhost"].includes(host)) return;
+  if (apiKey.length > 0 || isLoopback(host)) return;
   log.warn(`Anyone who reaches ${host}:${port} may use this server: no API key is set`);
 }
 

@@ -1,6 +1,7 @@
 /** What a router reads of a worker: who it is, what it serves, and how much work it has. */
 import type { FastifyInstance } from "fastify";
 import type { ServerContext } from "./context.ts";
+import type { Duty, WorkerRole } from "./duty.ts";
 
 /** Who a server is in a fleet. */
 export interface WorkerIdentity {
@@ -10,21 +11,15 @@ export interface WorkerIdentity {
   readonly epoch: string;
   /** Where routers reach it, without a slash at the end. */
   readonly url: string;
-  /** What it does in a fleet. Default: both. */
+  /** What it does in a fleet at the start. Default: both. */
   readonly role?: WorkerRole;
 }
-
-/**
- * prefill: computes prompts for others, and whole requests where no other can · decode: gets
- * requests, whose prompts others compute · both: computes its own prompts.
- */
-export type WorkerRole = "both" | "prefill" | "decode";
 
 /**
  * `WorkerInfo` of #cluster as JSON, with the worker's state and its `WorkerLoad`. Routers that
  * learn of the worker elsewhere than in Redis read it here.
  */
-export interface WorkerReport extends WorkerIdentity {
+export interface WorkerReport extends Omit<WorkerIdentity, "role">, Duty {
   readonly kind: "perigee";
   readonly version: string;
   readonly models: readonly string[];
@@ -62,6 +57,7 @@ export function workerReport(context: ServerContext, identity: WorkerIdentity): 
   const ready = model.health().state === "ready" && !admission.draining;
   return {
     ...identity,
+    ...admission.duty,
     kind: "perigee",
     version,
     models: modelNames,

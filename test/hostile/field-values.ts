@@ -272,6 +272,7 @@ const moved: Readonly<Record<string, FieldValues>> = {
   "perigee.seed": { ...integer("0", "7"), around: '{"seed":$}' },
   "perigee.created": { ...integer("0", "1760000000"), around: '{"created":$}' },
   "perigee.cached_tokens": { ...integer("0", "2"), around: '{"cached_tokens":$}' },
+  "perigee.role_epoch": { ...integer("0", "7"), around: '{"role_epoch":$}' },
   "perigee.kv_source": {
     ...{ right: ['{"host":"127.0.0.1","port":9}'], hostile: kvSources },
     around: '{"kv_source":$}',

@@ -16,6 +16,7 @@ test("a server alone is its address, with an epoch of its own", async () => {
     ...{ fingerprint: "toy-weights", contextTokensMax: 4096 },
     kv: { blockTokens: 16, blocks: [1024], groupWindows: [null] },
     ...{ epoch: expect.stringMatching(/^[0-9a-f-]{36}$/), version: expect.any(String) },
+    ...{ role: "both", roleEpoch: 0 },
   });
   expect(state).toBe("ready");
   expect(load).toEqual({

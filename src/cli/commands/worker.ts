@@ -93,6 +93,10 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
       const link = new RedisLink({ url: redis, warn, retryMsMax });
       const { announced, publisher } = publishing(info, served, { redis, warn });
       const announcer = new RedisAnnouncer(announced, { link, leaseMs, warn });
+      served.server.onRole(() => {
+        const { role: now, roleEpoch } = served.server.report();
+        announcer.roleChanged({ role: now, roleEpoch });
+      });
       const name = info.id === info.url ? "" : ` as ${info.id}`;
       say(`announcing ${info.url}${name} in Redis at ${link.place}`);
       return {

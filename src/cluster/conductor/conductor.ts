@@ -98,8 +98,8 @@ export class Conductor {
     this.#table.leave(instance);
   }
 
-  setRole(instance: InstanceNumber, role: InstanceRole): void {
-    this.#table.setRole(instance, role);
+  setRole(instance: InstanceNumber, role: InstanceRole, kind?: string): void {
+    this.#table.setRole(instance, role, kind);
   }
 
   /** Null: no such instance. */

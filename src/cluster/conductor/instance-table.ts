@@ -7,7 +7,8 @@ import { PromptRun } from "./prompt-run.ts";
 export class Instance {
   readonly number: InstanceNumber;
   readonly id: string;
-  readonly kind: string;
+  /** Whose speeds its own are taken for. */
+  kind: string;
   readonly kvTokens: number;
   readonly networkBytesPerMs: number;
   role: InstanceRole;
@@ -73,9 +74,10 @@ export class InstanceTable {
     return this.#instances[number] ?? null;
   }
 
-  setRole(number: InstanceNumber, role: InstanceRole): void {
+  setRole(number: InstanceNumber, role: InstanceRole, kind?: string): void {
     const instance = this.find(number);
     if (instance === null) return;
+    instance.kind = kind ?? instance.kind;
     instance.role = role;
     this.#sort();
   }

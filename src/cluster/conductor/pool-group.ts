@@ -32,7 +32,7 @@ export class PoolGroup {
   changed({ id, role = "both" }: WorkerInfo): void {
     const number = this.numbers.get(id);
     if (number === undefined) return;
-    this.conductor.setRole(number, role);
+    this.conductor.setRole(number, role, role);
     if (role === "prefill") this.#prefills.add(id);
     else this.#prefills.delete(id);
   }

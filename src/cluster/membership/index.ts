@@ -38,6 +38,7 @@ export { RedisMembership, type RedisMembershipOptions } from "./redis-membership
 export { StaticMembership, type StaticMembershipOptions } from "./static-membership.ts";
 export {
   type ReportedWorker,
+  readToldRole,
   readUrl,
   readWorkerInfo,
   readWorkerReport,

@@ -1,4 +1,4 @@
-import type { Member, Membership, MembershipListener } from "#cluster/protocol";
+import type { Member, Membership, MembershipListener, ToldRole } from "#cluster/protocol";
 import { MemberBook } from "./member-book.ts";
 
 /**
@@ -33,6 +33,10 @@ export class JoinedMembership implements Membership {
 
   listen(listener: MembershipListener): () => void {
     return this.#book.listen(listener);
+  }
+
+  learnRole(id: string, told: ToldRole): void {
+    for (const part of this.#parts) part.learnRole(id, told);
   }
 
   async close(): Promise<void> {

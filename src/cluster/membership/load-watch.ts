@@ -16,8 +16,9 @@ export interface LoadWatchOptions {
 }
 
 /**
- * Asks every worker of Perigee that is a member for its load. A worker that does not answer is not
- * asked again before the question has failed: others' loads are not late for it.
+ * Asks every worker of Perigee that is a member for its load, and learns its role by the way. A
+ * worker that does not answer is not asked again before the question has failed: others' loads are
+ * not late for it.
  */
 export class LoadWatch {
   readonly #membership: Membership;
@@ -54,6 +55,10 @@ export class LoadWatch {
         ...(http !== undefined && { http }),
       });
       const isSame = report?.info.epoch === info.epoch;
+      const { role, roleEpoch } = report?.info ?? info;
+      if (isSame && role !== undefined && roleEpoch !== undefined && !signal.aborted) {
+        this.#membership.learnRole(info.id, { epoch: info.epoch, role, roleEpoch });
+      }
       if (isSame && report.load !== null && !signal.aborted) onLoad(info, report.load);
     } catch {
       // Membership notices workers that are away, and says so.

@@ -1,4 +1,10 @@
-import type { Member, Membership, MembershipListener, WorkerInfo } from "#cluster/protocol";
+import type {
+  Member,
+  Membership,
+  MembershipListener,
+  ToldRole,
+  WorkerInfo,
+} from "#cluster/protocol";
 import type { Announcer } from "./announcer.ts";
 import { MemberBook } from "./member-book.ts";
 
@@ -47,6 +53,10 @@ class LocalMembership implements Membership {
     const remove = this.#book.listen(listener);
     this.#removers.add(remove);
     return remove;
+  }
+
+  learnRole(id: string, told: ToldRole): void {
+    this.#book.learnRole(id, told);
   }
 
   async close(): Promise<void> {

@@ -28,7 +28,7 @@ export class RedisAnnouncer implements Announcer {
   readonly #link: RedisLink;
   readonly #leaseMs: number;
   readonly #warn: (message: string) => void;
-  readonly #info: WorkerInfo;
+  #info: WorkerInfo;
   readonly #timer: NodeJS.Timeout;
   #state: LeaseRecord["state"] = "ready";
   #beat = 0;
@@ -43,6 +43,12 @@ export class RedisAnnouncer implements Announcer {
     this.#warn = warn;
     this.#timer = setInterval(() => void this.#refresh(), leaseMs / REFRESHES_PER_LEASE);
     link.onReady(() => void this.#refresh());
+  }
+
+  /** Routers that are not asked by the worker itself read it there. */
+  roleChanged(role: Required<Pick<WorkerInfo, "role" | "roleEpoch">>): void {
+    this.#info = { ...this.#info, ...role };
+    void this.#refresh();
   }
 
   async drain(): Promise<void> {

@@ -1,5 +1,5 @@
 import { messageOf } from "#base";
-import type { Member, Membership, MembershipListener } from "#cluster/protocol";
+import type { Member, Membership, MembershipListener, ToldRole } from "#cluster/protocol";
 import {
   type LeaseRecord,
   RECORD_LENGTH_MAX,
@@ -97,6 +97,10 @@ export class RedisMembership implements Membership {
 
   listen(listener: MembershipListener): () => void {
     return this.#book.listen(listener);
+  }
+
+  learnRole(id: string, told: ToldRole): void {
+    this.#book.learnRole(id, told);
   }
 
   async close(): Promise<void> {

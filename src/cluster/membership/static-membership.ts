@@ -1,6 +1,6 @@
 import { EngineError } from "#base";
 import { systemHttp } from "#cluster/http";
-import type { Member, Membership, MembershipListener } from "#cluster/protocol";
+import type { Member, Membership, MembershipListener, ToldRole } from "#cluster/protocol";
 import { MemberBook } from "./member-book.ts";
 import type { ProbeAccess } from "./probe.ts";
 import { StaticWorker } from "./static-worker.ts";
@@ -46,6 +46,10 @@ export class StaticMembership implements Membership {
 
   listen(listener: MembershipListener): () => void {
     return this.#book.listen(listener);
+  }
+
+  learnRole(id: string, told: ToldRole): void {
+    this.#book.learnRole(id, told);
   }
 
   async close(): Promise<void> {

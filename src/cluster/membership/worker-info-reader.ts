@@ -1,6 +1,7 @@
 /** Reads what a worker says of itself: it may be of another version, or no worker at all. */
 import { EngineError } from "#base";
 import type {
+  ToldRole,
   TransferAddress,
   WorkerInfo,
   WorkerKind,
@@ -55,7 +56,18 @@ export function readWorkerInfo(value: unknown): WorkerInfo {
     contextTokensMax: countOf(fields.contextTokensMax, "contextTokensMax"),
     kv: fields.kv == null ? null : readKv(fields.kv),
     ...(fields.role == null ? {} : { role: readRole(fields.role) }),
+    ...(fields.roleEpoch == null ? {} : { roleEpoch: countOf(fields.roleEpoch, "roleEpoch") }),
     ...(fields.transfer == null ? {} : { transfer: readTransfer(fields.transfer) }),
+  };
+}
+
+/** What a worker answers to `POST /worker_role`. Throws INVALID_ARGUMENT as the others do. */
+export function readToldRole(value: unknown): ToldRole {
+  const fields = objectOf(value, "the worker's answer");
+  return {
+    epoch: textOf(fields.epoch, "epoch"),
+    role: readRole(fields.role),
+    roleEpoch: countOf(fields.role_epoch, "role_epoch"),
   };
 }
 

@@ -38,6 +38,7 @@ export type {
   Member,
   Membership,
   MembershipListener,
+  ToldRole,
   TransferAddress,
   WorkerInfo,
   WorkerKind,

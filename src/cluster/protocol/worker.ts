@@ -30,6 +30,11 @@ export interface WorkerInfo {
   readonly kv: WorkerKv | null;
   /** Absent: both. */
   readonly role?: WorkerRole;
+  /**
+   * How often its role has changed since it started: requests carry it, and the worker refuses
+   * those that were routed by an older one. Absent: it cannot change its role.
+   */
+  readonly roleEpoch?: number;
   /** Where workers of its fingerprint ask for its blocks. Absent: nowhere. */
   readonly transfer?: TransferAddress;
 }
@@ -39,6 +44,14 @@ export interface WorkerInfo {
  * requests, whose prompts others compute · both: computes its own prompts.
  */
 export type WorkerRole = "both" | "prefill" | "decode";
+
+/** A role as its worker told it. */
+export interface ToldRole {
+  /** Of the worker's process. */
+  readonly epoch: string;
+  readonly role: WorkerRole;
+  readonly roleEpoch: number;
+}
 
 /** Where a worker gives blocks to others. */
 export interface TransferAddress {
@@ -91,6 +104,8 @@ export interface Membership {
   readonly heardMs: number | null;
   /** Returns a function that removes the listener. */
   listen(listener: MembershipListener): () => void;
+  /** The worker said so itself, to one who asked it: it is known before it is announced. */
+  learnRole(id: string, told: ToldRole): void;
   close(): Promise<void>;
 }
 

@@ -11,6 +11,7 @@ import { kvEventRoutes } from "./kv-events-route.ts";
 import { modelsRoutes } from "./models-route.ts";
 import { operationRoutes } from "./operations.ts";
 import { relayRoutes } from "./relay-route.ts";
+import { rolesRoute } from "./roles-route.ts";
 import { workerMetricsRoute } from "./worker-metrics.ts";
 
 /** What the application needs before its routes' context exists. */
@@ -40,6 +41,7 @@ export function addRoutes(app: FastifyInstance, context: RouterContext): void {
   modelsRoutes(app, context);
   relayRoutes(app, context);
   explainRoutes(app, context);
+  rolesRoute(app, context);
   metricsRoute(app, context);
   workerMetricsRoute(app, context);
   kvEventRoutes(app, context);

@@ -14,6 +14,7 @@ import type { ModelCodecs } from "./model-codecs.ts";
 import type { PromptReader } from "./prompt-reader.ts";
 import type { Relay } from "./relay.ts";
 import type { RelayTools } from "./relay-order.ts";
+import type { RoleOrders } from "./role-orders.ts";
 import type { WorkerLinks } from "./worker-links.ts";
 
 /** What all routes of the router share. */
@@ -31,6 +32,7 @@ export interface RouterContext {
   readonly ceiling: HitCeiling;
   readonly hits: HitWatch;
   readonly tools: RelayTools;
+  readonly roleOrders: RoleOrders;
   /** Requests in work. */
   readonly relays: Set<Relay>;
   readonly registry: Registry;

@@ -48,9 +48,11 @@ const PASSED_HEADERS = ["accept", "traceparent", "tracestate", "user-agent"] as 
 
 const HEADER_LENGTH_MAX = 1024;
 
-const OWN_FIELD =
-  "Cannot use perigee.kv_source: must be left out, the router chooses where keys and values " +
-  "come from";
+/** Fields that routers alone say, and why. */
+const OWN_FIELDS = {
+  kv_source: "the router chooses where keys and values come from",
+  role_epoch: "the router says by which role of a worker it chose",
+} as const;
 
 export interface RequestParts {
   readonly path: string;
@@ -73,9 +75,7 @@ export function readRequest(parts: RequestParts): GenerationRequest {
   const deadlines = readDeadlines(parts.body.deadlines);
   const isBatch = parts.body.priority === "batch";
   const { text, body } = forWorkers(parts.text, parts.body);
-  if (isPlainObject(body.perigee) && Object.hasOwn(body.perigee, "kv_source")) {
-    throw new EngineError("INVALID_ARGUMENT", OWN_FIELD, { param: "perigee.kv_source" });
-  }
+  refuseOwnFields(body.perigee);
   const kind = KINDS[path] ?? "other";
   const promptCount = kind === "chat" ? 1 : promptsIn(body.prompt ?? body.input);
   const id = idOf(body.request_id) ?? parts.id;
@@ -93,6 +93,16 @@ export function readRequest(parts: RequestParts): GenerationRequest {
     outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
     headers: workerHeaders(headers, id),
   };
+}
+
+function refuseOwnFields(perigee: unknown): void {
+  if (!isPlainObject(perigee)) return;
+  for (const [name, why] of Object.entries(OWN_FIELDS)) {
+    if (!Object.hasOwn(perigee, name)) continue;
+    const param = `perigee.${name}`;
+    const message = `Cannot use ${param}: must be left out, ${why}`;
+    throw new EngineError("INVALID_ARGUMENT", message, { param });
+  }
 }
 
 function workerHeaders(headers: IncomingHttpHeaders, id: string): Record<string, string> {

@@ -30,6 +30,8 @@
  *                         prompt-usage.ts: and what workers say of it
  *   models-route.ts, operations.ts, explain.ts, kv-events-route.ts, fleet-metrics.ts,
  *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
+ *   roles-route.ts        an operator changes roles of workers: role-orders.ts, one list at a time;
+ *                         role-news.ts asks and tells workers
  *   shared-loads.ts       load that several routers see
  *   parts.ts              makes and joins all that; secrets.ts
  *

@@ -5,20 +5,21 @@ import type { RelayOrder, RelayTools } from "./relay-order.ts";
 import { foreignBody, isMarkable, markedBody, type PrivateFields } from "./worker-body.ts";
 
 /** What an attempt adds to the order. */
-export interface AttemptFields extends Pick<PrivateFields, "cachedTokens" | "kvSource"> {
+export interface AttemptFields
+  extends Pick<PrivateFields, "cachedTokens" | "kvSource" | "roleEpoch"> {
   readonly marked: MarkerReader | null;
   readonly codecs: RelayTools["codecs"];
 }
 
 export function bodyFor(info: WorkerInfo, order: RelayOrder, fields: AttemptFields): string {
   const { request, promptTokenIds, seed, created } = order;
-  const { marked, codecs, cachedTokens, kvSource } = fields;
+  const { marked, codecs, cachedTokens, kvSource, roleEpoch } = fields;
   const isKnown = request.kind === "chat" || request.kind === "completions";
   if (isKnown && info.kind !== "perigee") return foreignBody(request, info);
   if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
   return markedBody(request, {
     ...{ seed, created, promptTokenIds: codecs.agrees(info) ? promptTokenIds : null },
     progress: marked?.begun === true ? marked.choices : null,
-    ...{ cachedTokens, kvSource },
+    ...{ cachedTokens, kvSource, roleEpoch },
   });
 }

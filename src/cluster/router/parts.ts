@@ -28,6 +28,8 @@ import type { Relay } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
 import type { RelayTools } from "./relay-order.ts";
 import { RemoteTokens } from "./remote-tokens.ts";
+import { RoleNews } from "./role-news.ts";
+import { RoleOrders } from "./role-orders.ts";
 import type { RouterSecrets } from "./secrets.ts";
 import { SharedLoads } from "./shared-loads.ts";
 import { watchStatus } from "./status-watch.ts";
@@ -90,14 +92,16 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const prompts = promptsOf(links, codecs);
   const sweep = new Sweep(shortestOf(config));
   const native = NativeRelay.open();
+  const roles = new RoleNews({ membership, timeoutMs: config.connectTimeoutMs });
   const tools: RelayTools = {
     ...{ dispatcher, links, sweep, native, codecs, hits, room, shared, warn, limits: config },
-    ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker },
+    ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker, roles },
   };
   const context: RouterContext = {
     ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits, relays },
     ...{ conductor, decisions, registry, bodies, texts, tools, version: ownVersion() },
     state: { draining: false },
+    roleOrders: new RoleOrders({ membership, links, news: roles }),
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);

@@ -1,6 +1,7 @@
 /** What clients and books are told of how a relay went. */
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError, shortText } from "#base";
+import type { WorkerInfo } from "#cluster/protocol";
 import type { EarlyRejection, ReservationEnd, Unrouted } from "#cluster/routing";
 import type { Outcome } from "./attempt.ts";
 
@@ -39,6 +40,13 @@ export const NOT_SENT = 408;
 
 const BUSY_MS = 1000;
 const BUSY_MS_MAX = 15_000;
+
+/** A worker that does not take the router's key. */
+export function refusedKey({ id, kind }: WorkerInfo, status: number): EngineError {
+  const flag = kind === "perigee" ? "--cluster-secret-file" : "--worker-api-key-file";
+  const reason = `it refuses the router's key (status ${status}); check ${flag}`;
+  return new EngineError("WORKER_FAILED", `Cannot relay: worker ${id}: ${reason}`);
+}
 
 /** How long a worker that refused a request is held to be full, in ms. */
 export function busyMs(headers: IncomingHttpHeaders): number {

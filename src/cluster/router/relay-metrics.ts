@@ -7,7 +7,15 @@ const OVERHEAD_MS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1000];
 const MS_PER_SECOND = 1000;
 
 /** How a request at one worker ended. */
-export type AttemptResult = "ok" | "client-error" | "busy" | "refused" | "failed" | "cancelled";
+export type AttemptResult =
+  | "ok"
+  | "client-error"
+  | "busy"
+  | "refused"
+  | "failed"
+  | "cancelled"
+  /** The worker's role had changed: it was routed again. */
+  | "stale";
 
 export class RelayMetrics {
   readonly #attempts: Counter<"worker" | "outcome">;

@@ -1,16 +1,20 @@
 /** What a relay is made of and what it answers. */
 import type { ServerResponse } from "node:http";
-import type { Dispatcher, DispatchRequest } from "#cluster/routing";
+import type { EngineError } from "#base";
+import type { Dispatcher, DispatchRequest, Routed } from "#cluster/routing";
 import type { AttemptLimits, WorkerAnswer } from "./attempt.ts";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { HitWatch } from "./hit-watch.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { NativeRelay } from "./native-relay.ts";
 import type { TokenOrigin } from "./prompt-reader.ts";
+import type { EndWatch } from "./prompt-usage.ts";
 import type { RelayMetrics } from "./relay-metrics.ts";
-import type { SharedLoads } from "./shared-loads.ts";
+import type { RoleNews } from "./role-news.ts";
+import type { SharedLoads, SharedPart } from "./shared-loads.ts";
 import type { Sweep } from "./sweep.ts";
 import type { WaitingRoom } from "./waiting-room.ts";
+import type { WorkerLink } from "./worker-link.ts";
 import type { WorkerLinks } from "./worker-links.ts";
 
 /** What all relays share. */
@@ -30,6 +34,7 @@ export interface RelayTools {
   readonly codecs: Pick<ModelCodecs, "agrees">;
   readonly hits: HitWatch;
   readonly room: WaitingRoom;
+  readonly roles: RoleNews;
   /** Null: this router is alone. */
   readonly shared: SharedLoads | null;
   readonly showWorker: boolean;
@@ -59,6 +64,20 @@ export interface RelayOrder {
 
 /** An answer for the caller to send; null: it was streamed, or the client is gone. */
 export type RelayAnswer = (WorkerAnswer & { readonly workerId: string }) | null;
+
+/** A worker that gets the request. */
+export type Place = Routed & {
+  readonly link: WorkerLink;
+  readonly endWatch: EndWatch;
+  readonly shared: SharedPart | null;
+};
+
+/** What the client is told where no worker is left. */
+export interface LastFailure {
+  readonly error: EngineError;
+  /** The worker's own words. */
+  readonly answer: RelayAnswer;
+}
 
 /** Who got a request, for its log line. */
 export interface RelayNotes {

@@ -1,41 +1,34 @@
 /** One request at the router: attempts at workers, until it is answered. */
 import { EngineError } from "#base";
-import type { Routed } from "#cluster/routing";
 import { HttpError } from "#server";
 import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
 import { MarkerReader } from "./marker-reader.ts";
 import { bodyFor } from "./order-body.ts";
-import { type EndWatch, type PromptUsage, usageIn } from "./prompt-usage.ts";
+import { type PromptUsage, usageIn } from "./prompt-usage.ts";
 import {
   busyMs,
   endOf,
   isComplete,
   NOT_SENT,
   passedHeaders,
+  refusedKey,
   unroutedError,
 } from "./relay-answers.ts";
-import type { RelayAnswer, RelayNotes, RelayOrder, RelayTools } from "./relay-order.ts";
-import type { SharedPart } from "./shared-loads.ts";
+import type {
+  LastFailure,
+  Place,
+  RelayAnswer,
+  RelayNotes,
+  RelayOrder,
+  RelayTools,
+} from "./relay-order.ts";
+import { isStale } from "./role-news.ts";
 import { LineReader, type StreamReader } from "./stream-reader.ts";
 import type { Watched } from "./sweep.ts";
 import type { Waiting } from "./waiting-room.ts";
 import { answerText, isMarkable } from "./worker-body.ts";
 import type { WorkerLink } from "./worker-link.ts";
-
-/** A worker that gets the request. */
-type Place = Routed & {
-  readonly link: WorkerLink;
-  readonly endWatch: EndWatch;
-  readonly shared: SharedPart | null;
-};
-
-/** What the client is told where no worker is left. */
-interface LastFailure {
-  readonly error: EngineError;
-  /** The worker's own words. */
-  readonly answer: RelayAnswer;
-}
 
 export class Relay implements Watched {
   readonly notes: RelayNotes = { workerId: null, attempts: 0, migrations: 0, outputTokens: 0 };
@@ -52,6 +45,7 @@ export class Relay implements Watched {
   /** What costs a worker little goes to it at once. */
   #mayWait: boolean;
   #retries = 0;
+  #stales = 0;
   #cachedTokens = 0;
   #last: LastFailure | null = null;
   /** Workers that say they failed: one is to blame where another one succeeds. */
@@ -179,11 +173,21 @@ export class Relay implements Watched {
     this.#attempt = this.#attemptAt(routed, reader);
     const outcome = this.#cancelled ? CANCELLED : await this.#attempt.run();
     this.#attempt = null;
-    reservation.end(endOf(outcome));
+    const stale = isStale(outcome, routed.worker);
+    reservation.end(stale ? "cancelled" : endOf(outcome));
     routed.shared?.end();
     this.#tools.dispatcher.traffic.ended(reservation.outputTokens);
     routed.endWatch(this.#usageOf(outcome), isComplete(outcome));
-    return this.#judge(outcome, link);
+    return stale ? this.#routeAnew(routed) : this.#judge(outcome, link);
+  }
+
+  /** The worker's role had changed: nothing was computed, and no one failed. */
+  async #routeAnew({ link, worker }: Place): Promise<RelayAnswer | "again"> {
+    link.breaker.undecided();
+    this.#tools.metrics.ended(worker.id, "stale");
+    const knows = await this.#tools.roles.learn(link, worker);
+    if (knows && this.#stales++ < STALES_MAX) return "again";
+    return this.#goOn(link, { error: unroutedError("gone", null), answer: null });
   }
 
   /** Null: the worker does not say, or the prompt is not computed there alone. */
@@ -223,14 +227,12 @@ export class Relay implements Watched {
 
   #judgeAnswer(answer: WorkerAnswer, link: WorkerLink): RelayAnswer | "again" {
     const { metrics } = this.#tools;
-    const { id, kind } = link.info;
+    const { id } = link.info;
     const { status } = answer;
     const own = { ...answer, workerId: id };
     if (status === 401 || status === 403) {
       link.breaker.undecided();
-      const flag = kind === "perigee" ? "--cluster-secret-file" : "--worker-api-key-file";
-      const reason = `it refuses the router's key (status ${status}); check ${flag}`;
-      const error = new EngineError("WORKER_FAILED", `Cannot relay: worker ${id}: ${reason}`);
+      const error = refusedKey(link.info, status);
       metrics.ended(id, "refused");
       this.#tools.warn(error.message);
       return this.#goOn(link, { error, answer: null });
@@ -360,10 +362,12 @@ export class Relay implements Watched {
   }
 
   #attemptAt(place: Place, reader: StreamReader | null): Attempt {
-    const { link, reservation, shared, source } = place;
+    const { link, reservation, shared, source, worker } = place;
     const { request, response, headers } = this.#order;
-    const sent = { marked: this.#marked, cachedTokens: this.#cachedTokens, kvSource: source };
-    const body = bodyFor(link.info, this.#order, { ...sent, codecs: this.#tools.codecs });
+    const body = bodyFor(link.info, this.#order, {
+      ...{ marked: this.#marked, codecs: this.#tools.codecs, cachedTokens: this.#cachedTokens },
+      ...{ kvSource: source, roleEpoch: worker.roleEpoch ?? null },
+    });
     const { limits, sweep, native, metrics, showWorker } = this.#tools;
     const { id } = link.info;
     const own = showWorker ? { ...headers, "x-perigee-worker": id } : headers;
@@ -392,4 +396,5 @@ export class Relay implements Watched {
   }
 }
 
+const STALES_MAX = 8;
 const CANCELLED: Outcome = { kind: "cancelled" };

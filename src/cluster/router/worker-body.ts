@@ -18,6 +18,8 @@ export interface PrivateFields {
   readonly cachedTokens: number;
   /** Who gives keys and values of the prompt; null: no worker. */
   readonly kvSource: Pick<KvSource, "address" | "compute" | "prefix"> | null;
+  /** By which it was routed; null: the worker's role does not change. */
+  readonly roleEpoch: number | null;
 }
 
 /** Workers with a fingerprint read the private field. */
@@ -80,7 +82,7 @@ function withIds(
 }
 
 function privateJson({ stream }: GenerationRequest, fields: PrivateFields): string {
-  const { seed, created, progress, cachedTokens, kvSource } = fields;
+  const { seed, created, progress, cachedTokens, kvSource, roleEpoch } = fields;
   const parts = [`"seed":${seed}`, `"created":${created}`];
   if (stream) parts.push('"markers":true');
   if (progress !== null) {
@@ -92,6 +94,7 @@ function privateJson({ stream }: GenerationRequest, fields: PrivateFields): stri
     const from = prefix === null ? {} : { prefix };
     parts.push(`"kv_source":${JSON.stringify({ ...address, compute, ...from })}`);
   }
+  if (roleEpoch !== null) parts.push(`"role_epoch":${roleEpoch}`);
   return `{${parts.join(",")}}`;
 }
 

@@ -42,6 +42,10 @@ export class WorkerLinks {
           options.say(`worker ${info.id} serves ${namesOf(info)} now`);
           return;
         }
+        if (before.role !== info.role) {
+          options.say(`worker ${info.id} has the role ${info.role ?? "both"} now`);
+          return;
+        }
         const isAway = state === "unreachable";
         (isAway ? options.warn : options.say)(`worker ${info.id} is ${state}`);
         if (isAway) options.onGone(info.id, "it is unreachable");

@@ -1,7 +1,8 @@
 /** Indexes of the common fields, then of the fields of each place. */
 const DRAINING = 0;
 const RUNNING = 1;
-const FIRST_PLACE = 2;
+const DUTY = 2;
+const FIRST_PLACE = 3;
 const PLACE_RUNNING = 0;
 const PLACE_CONNECTIONS = 1;
 const PLACE_ADOPTED = 2;
@@ -34,6 +35,15 @@ export class SharedPlaces {
 
   startDraining(): void {
     Atomics.store(this.#fields, DRAINING, 1);
+  }
+
+  /** What the server does in its fleet, in one number of 31 bits; at the start 0. */
+  get duty(): number {
+    return Atomics.load(this.#fields, DUTY);
+  }
+
+  set duty(value: number) {
+    Atomics.store(this.#fields, DUTY, value);
   }
 
   /** Running requests, in all places. */

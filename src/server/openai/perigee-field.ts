@@ -27,6 +27,8 @@ const common = {
   continue: boundedList(z.strictObject({ token_ids: idText, ended: z.boolean().nullish() }), {
     ...{ min: 1, max: LIST_LIMITS.continue },
   }).nullish(),
+  /** How often the worker's role had changed, as its router knew: read before all else. */
+  role_epoch: z.int().min(0).nullish(),
   cached_tokens: z.int().min(0).nullish(),
   kv_source: z
     .strictObject({

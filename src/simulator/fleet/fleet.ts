@@ -177,5 +177,11 @@ const NONE_EXCLUDED: ReadonlySet<string> = new Set();
 
 function fixedMembers(infos: readonly WorkerInfo[]): Membership {
   const members = infos.map((info): [string, Member] => [info.id, { info, state: "ready" }]);
-  return { workers: new Map(members), heardMs: 0, listen: () => () => {}, close: async () => {} };
+  return {
+    workers: new Map(members),
+    heardMs: 0,
+    listen: () => () => {},
+    learnRole: () => {},
+    close: async () => {},
+  };
 }

@@ -50,6 +50,8 @@ class HandMembers implements Membership {
     for (const each of this.#listeners) each.left(id, "gone");
   }
 
+  learnRole(): void {}
+
   async close(): Promise<void> {}
 }
 

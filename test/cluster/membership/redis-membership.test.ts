@@ -73,6 +73,24 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
     { leaves: true },
   );
 
+  test("[CL213] a role that changes is announced at once, and a lost word of it is no harm", async () => {
+    const { membership } = watch();
+    const info = {
+      ...workerInfo({ id: "worker-1", epoch: "e" }),
+      role: "decode",
+      roleEpoch: 0,
+    } as const;
+    const { announcer } = announce(info);
+    const role = () => membership.workers.get("worker-1")?.info.role;
+    await expect.poll(role, { timeout: 5000 }).toBe("decode");
+    announcer.roleChanged({ role: "prefill", roleEpoch: 1 });
+    await expect.poll(role, { timeout: 5000 }).toBe("prefill");
+    // Heard of the worker itself, before it is announced.
+    membership.learnRole("worker-1", { epoch: "e", role: "both", roleEpoch: 2 });
+    await new Promise((resolve) => setTimeout(resolve, LEASE_MS));
+    expect(role()).toBe("both");
+  });
+
   test("[CL42] a worker that dies has left when its lease ends, not before", async () => {
     const { die } = announce(workerInfo());
     const { has, told } = watch();

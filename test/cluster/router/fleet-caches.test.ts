@@ -16,6 +16,7 @@ function cachesOf(info: WorkerInfo): FleetCaches {
     workers: new Map([[info.id, { info, state: "ready" }]]),
     heardMs: 0,
     listen: () => () => {},
+    learnRole: () => {},
     close: async () => {},
   };
   const http = new WorkerHttp();

@@ -3,7 +3,15 @@ import { readRequest } from "../../../src/cluster/router/generation-request.ts";
 import { markedBody, type PrivateFields } from "../../../src/cluster/router/worker-body.ts";
 
 const fields: PrivateFields = {
-  ...{ promptTokenIds: null, seed: 5, created: 7, progress: null, cachedTokens: 0, kvSource: null },
+  ...{
+    promptTokenIds: null,
+    seed: 5,
+    created: 7,
+    progress: null,
+    cachedTokens: 0,
+    kvSource: null,
+    roleEpoch: null,
+  },
 };
 
 function bodyOf(path: string, body: object, more: Partial<PrivateFields> = {}): unknown {

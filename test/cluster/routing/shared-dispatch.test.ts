@@ -22,7 +22,13 @@ function fleet(): Membership {
     id,
     { info: candidateOf({ id }).info, state: "ready" },
   ]);
-  return { workers: new Map(members), heardMs: 0, listen: () => () => {}, close: async () => {} };
+  return {
+    workers: new Map(members),
+    heardMs: 0,
+    listen: () => () => {},
+    learnRole: () => {},
+    close: async () => {},
+  };
 }
 
 function requestOf(promptTokens: number): DispatchRequest {
