@@ -34,7 +34,8 @@ class Client implements TransferClient {
     this.#reads.add(read);
     try {
       if (this.#closed) read.fail("closed", "the client is closed");
-      else if (!read.ending) this.#begin(read);
+      // Of an offer of which nothing is wanted the owner is told, too: it holds it no longer.
+      else if (!read.ending || read.wanted.size === 0) this.#begin(read);
       await read.settled;
     } finally {
       this.#reads.delete(read);

@@ -207,7 +207,10 @@ export class BlockImports {
     const asked = { peer, message, signal, deadlineMs: Math.min(ANSWER_MS, deadlineMs) };
     const answer = decodeAnswer(await port.ask(asked));
     if ("error" in answer) throw new Error(answer.error);
-    if (this.#byTransfer.get(transfer) !== started) return;
+    if (this.#byTransfer.get(transfer) !== started) {
+      this.#leave(started, answer);
+      return;
+    }
     started.storedThere ??= answer.storedBlocks;
     if (answer.level === level || answer.offer === null) this.#read(started, answer, blocks);
     else if (answer.level === "host") this.#goOnInHostMemory(started, answer);
@@ -217,10 +220,22 @@ export class BlockImports {
   /** The other engine has blocks in host memory: they cannot come to the device directly. */
   #goOnInHostMemory(started: Import, answer: BlocksToCome): void {
     this.#endTry(started);
+    // What it computes would be on a device that is reached: its device is not.
+    if (started.request.kvSource?.compute === true) this.#isFar(started.request);
     const blocks = this.#takeRoom(started, "host");
-    if (blocks === 0) this.#add(started, started.from);
-    else this.#read(started, answer, blocks);
+    if (blocks > 0) this.#read(started, answer, blocks);
+    else {
+      this.#leave(started, answer);
+      this.#add(started, started.from);
+    }
     this.#parts.onWake();
+  }
+
+  /** Tells the other engine that its offer is not wanted: it holds blocks for it. */
+  #leave({ request: { kvSource } }: Import, { offer, port }: BlocksToCome): void {
+    if (offer === null || kvSource === undefined) return;
+    const peer = { host: kvSource.peer.host, port };
+    this.#parts.traffic.leave({ peer, offer });
   }
 
   #read(started: Import, answer: BlocksToCome, blocks: number): void {

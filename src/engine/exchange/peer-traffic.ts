@@ -23,6 +23,8 @@ interface Waiting {
   readonly settle: (ok: boolean) => void;
 }
 
+const LEAVE_MS = 5000;
+
 /** One transfer from another engine. */
 interface Incoming {
   readonly expected: number;
@@ -78,6 +80,14 @@ export class PeerTraffic implements PeerLink {
   endIncoming(transfer: number): void {
     this.stopIncoming(transfer);
     this.#incoming.delete(transfer);
+  }
+
+  /** Ends an offer of which nothing is read. */
+  leave({ peer, offer }: Pick<TrafficSource, "peer" | "offer">): void {
+    const nothing = { pieces: [], onPiece: () => {}, copyPlaced: () => {} };
+    const { signal } = new AbortController();
+    const read = { peer, offer, ...nothing, signal, deadlineMs: LEAVE_MS };
+    this.#port.read(read).catch(() => {}); // It ends without being told, too, only later.
   }
 
   place(description: string, bytes: number): void {

@@ -11,7 +11,8 @@ const ROLES = ["prefill", "prefill", "decode", "decode"] as const;
 const ROUNDS = sized(4, 30);
 const PER_ROUND = 6;
 const TEST_MS = sized(90_000, 600_000);
-const POLL = { timeout: 30_000, interval: 200 };
+/** An offer that is not read ends within two looks of 30 s. */
+const POLL = { timeout: 90_000, interval: 200 };
 
 type Json = Readonly<Record<string, unknown>>;
 
