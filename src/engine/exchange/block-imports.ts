@@ -214,7 +214,10 @@ export class BlockImports {
     started.storedThere ??= answer.storedBlocks;
     if (answer.level === level || answer.offer === null) this.#read(started, answer, blocks);
     else if (answer.level === "host") this.#goOnInHostMemory(started, answer);
-    else throw new Error("it offers blocks of its device, which were not asked for");
+    else {
+      this.#leave(started, answer);
+      throw new Error("it offers blocks of its device, which were not asked for");
+    }
   }
 
   /** The other engine has blocks in host memory: they cannot come to the device directly. */

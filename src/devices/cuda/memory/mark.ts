@@ -1,5 +1,4 @@
-import type { CudaDriver, CudaStream } from "#devices/cuda/driver";
-import { CudaEvent } from "#devices/cuda/driver";
+import { type CudaDriver, CudaEvent, type CudaStream } from "#devices/cuda/driver";
 import type { MovesMark } from "../../device.ts";
 
 /** The ends of streams' work so far. Events that are done are destroyed. */
