@@ -15,6 +15,8 @@ const WORKERS_MAX = 4096;
 const READ_INTERVAL_MS = 1000;
 /** Reads that many events ask for at once are one. */
 const TOLD_DELAY_MS = 5;
+/** A read that comes this much later than planned means that this process hung. */
+const LATE_MS = 50;
 /** Unreadable entries that are remembered, so that each is said once. */
 const REFUSED_MAX = 256;
 
@@ -118,8 +120,11 @@ export class RedisMembership implements Membership {
       return;
     }
     if (this.#timer !== null) clearTimeout(this.#timer);
+    const plannedMs = performance.now() + delayMs;
     this.#timer = setTimeout(() => {
       this.#timer = null;
+      const lateMs = performance.now() - plannedMs;
+      if (lateMs > LATE_MS) this.#prolongAll(lateMs);
       this.#reading = this.#read().finally(() => {
         this.#reading = null;
         const next = this.#askedMeanwhile ? TOLD_DELAY_MS : this.#nextReadMs();
@@ -186,6 +191,11 @@ export class RedisMembership implements Membership {
     }
   }
 
+  /** While this process hung it heard no worker, which says nothing of the workers [CL42]. */
+  #prolongAll(ms: number): void {
+    for (const lease of this.#leases.values()) lease.endsMs += ms;
+  }
+
   #take(entries: readonly Entry[], askedMs: number): void {
     const present = new Set<string>();
     for (const entry of entries) {
@@ -196,7 +206,8 @@ export class RedisMembership implements Membership {
       this.#takeRecord(record, askedMs + Math.min(entry.remainingMs, record.leaseMs), askedMs);
     }
     for (const [id, lease] of this.#leases) {
-      if (lease.endsMs > performance.now()) continue;
+      // A lease that ended after the question is judged by the next answer.
+      if (lease.endsMs > askedMs) continue;
       if (!lease.ended) this.#book.drop(id, "its lease ended");
       lease.ended = true;
       if (!present.has(id)) this.#leases.delete(id);

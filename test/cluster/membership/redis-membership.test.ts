@@ -28,11 +28,11 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
   afterAll(() => redis.close());
 
   /** A worker's side; it dies with its link. */
-  function announce(info: WorkerInfo, url = redis.url) {
+  function announce(info: WorkerInfo, { url = redis.url, leaseMs = LEASE_MS } = {}) {
     const warnings: string[] = [];
     const warn = (message: string) => warnings.push(message);
     const link = new RedisLink({ url, warn });
-    const announcer = new RedisAnnouncer(info, { link, leaseMs: LEASE_MS, warn });
+    const announcer = new RedisAnnouncer(info, { link, leaseMs, warn });
     closing.push(() => announcer.leave());
     return { announcer, warnings, die: () => link.close() };
   }
@@ -115,7 +115,7 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
     await own.kill();
     await until("it is not any more", () => membership.heardMs === null);
     await own.start();
-    announce(workerInfo(), own.url);
+    announce(workerInfo(), { url: own.url });
     await until("it joins", has);
     // What is known stays in use, and says more than nothing.
     const { heardMs } = membership;
@@ -151,15 +151,35 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
     expect(told).toEqual(["joined worker-1"]);
   });
 
+  test("[CL42] a router that hung itself takes no living worker for dead", async () => {
+    const { die } = announce(workerInfo());
+    const { has, told } = watch();
+    await until("it joins", has);
+    const client = redis.client();
+    const record = JSON.parse((await client.get(KEY)) ?? "");
+    die();
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * LEASE_MS);
+    // The first read after that finds no entry: the worker that writes it hung with this process.
+    await sleep(50);
+    const written = JSON.stringify({ ...record, beat: record.beat + 1 });
+    await client.set(KEY, written, "PX", LEASE_MS);
+    await sleep(3 * READ_MS);
+    expect(told).toEqual(["joined worker-1"]);
+    await until("its lease ends", () => !has());
+    client.disconnect();
+  });
+
   test("[CL44] a clock of Redis that is set forward ends no lease of a living worker", async () => {
-    announce(workerInfo());
+    // Long beside the pauses of a busy machine: each write must be read before it is deleted.
+    const leaseMs = 2400;
+    announce(workerInfo(), { leaseMs });
     const { has, told } = watch();
     await until("it joins", has);
     const client = redis.client();
     // A step forward makes entries expire: they vanish between two refreshes.
-    for (let step = 0; step < 20; step++) {
+    for (let step = 0; step < 15; step++) {
       await client.del(KEY);
-      await sleep(LEASE_MS / 10);
+      await sleep(leaseMs / 10);
     }
     client.disconnect();
     expect(told).toEqual(["joined worker-1"]);
