@@ -32,6 +32,11 @@ export interface FleetCachesOptions {
   readonly apiKeyOf: (info: WorkerInfo) => string | null;
   /** What asks workers. */
   readonly http: WorkerHttp;
+  /**
+   * Whether prompts for the worker can be had as tokens before a client sends some. Default: true.
+   * Events name blocks of tokens: until there are any, those of others are not read.
+   */
+  readonly readsTokens?: (info: WorkerInfo) => boolean;
   /** Told of all announced blocks. */
   readonly onStored: (worker: WorkerNumber, keys: Uint32Array) => void;
   /** Told of a worker that is gone: its number may be another's. */
@@ -44,6 +49,8 @@ export interface FleetCachesOptions {
 interface Cache {
   readonly number: WorkerNumber;
   readonly feed: KvFeed | null;
+  /** The feed was started. */
+  isFollowed: boolean;
   /** Changes that came, and how often all was forgotten. */
   changes: number;
   resets: number;
@@ -57,6 +64,8 @@ interface Cache {
 export interface CacheReport {
   readonly workerId: string;
   readonly announces: boolean;
+  /** Its events are read: some prompt of its model was tokens, not only text. */
+  readonly isFollowed: boolean;
   readonly changes: number;
   readonly resets: number;
   /** Prompts that were sent to it while it could announce blocks, and had announced none. */
@@ -89,11 +98,13 @@ export class FleetCaches {
   }
 
   /** Where the worker's blocks are looked up for a query; null: it is no member. */
-  placeOf(info: WorkerInfo, { isText, model }: Partial<PrefixQuery> = {}): IndexPlace | null {
+  placeOf(info: WorkerInfo, query: Partial<PrefixQuery> = {}): IndexPlace | null {
+    const { isText, model, tokens = null } = query;
     const cache = this.#caches.get(info.id);
     if (cache === undefined) return null;
     const { number } = cache;
     const { index } = this;
+    if (tokens !== null && isText !== true) this.#follow(info, cache);
     const [main = ""] = info.models;
     const lora = adapterOf(info, model ?? null);
     const announces = this.announces(info) && isText !== true;
@@ -134,8 +145,9 @@ export class FleetCaches {
   }
 
   reports(): CacheReport[] {
-    return [...this.#caches].map(([workerId, { feed, changes, resets, unannounced }]) => ({
-      ...{ workerId, changes, resets, unannounced },
+    return [...this.#caches].map(([workerId, { feed, ...cache }]) => ({
+      ...{ workerId, isFollowed: cache.isFollowed, changes: cache.changes },
+      ...{ resets: cache.resets, unannounced: cache.unannounced },
       announces: feed !== null,
       lag: feed?.lag ?? null,
     }));
@@ -150,15 +162,25 @@ export class FleetCaches {
   }
 
   #join({ info }: Member): void {
-    const { say, apiKeyOf, streams, http } = this.#options;
+    const { apiKeyOf, streams, http, readsTokens } = this.#options;
     const feed = feedFor(info, { apiKey: apiKeyOf(info), redis: streams, http });
     const number = this.index.join({ announces: feed !== null });
-    const cache: Cache = { number, feed, changes: 0, resets: 0, unannounced: 0, beginnings: [] };
+    const cache: Cache = {
+      ...{ number, feed, isFollowed: false, changes: 0, resets: 0, unannounced: 0 },
+      beginnings: [],
+    };
     this.#caches.set(info.id, cache);
+    if (readsTokens?.(info) ?? true) this.#follow(info, cache);
+  }
+
+  #follow(info: WorkerInfo, cache: Cache): void {
+    if (cache.isFollowed || cache.feed === null) return;
+    cache.isFollowed = true;
+    const { number } = cache;
     // A late event must not be counted for the number's next owner.
     const stateOf = (id: string) => this.#membership.workers.get(id)?.state;
     const isMember = () => this.#caches.get(info.id) === cache;
-    feed?.start({
+    cache.feed.start({
       apply: (changes) => {
         if (!isMember()) return;
         cache.changes += changes.length;
@@ -175,6 +197,7 @@ export class FleetCaches {
       warn: (message) => {
         // A worker that leaves or is away ends its stream, too: that is said of the worker.
         if (stateOf(info.id) !== "ready") return;
+        const { say } = this.#options;
         say(message.includes(info.id) ? message : `events of worker ${info.id}: ${message}`);
       },
     });

@@ -62,6 +62,11 @@ export class ModelCodecs {
     return known !== undefined && known.agreeing.size > 0 ? known.ready : null;
   }
 
+  /** Whether the router has a tokenizer for one of the worker's models. */
+  knows({ models }: WorkerInfo): boolean {
+    return models.some((model) => this.#folders.has(model));
+  }
+
   /** Whether the worker may be sent ids instead of texts. */
   agrees({ id, epoch, models }: WorkerInfo): boolean {
     const known = this.#models.get(models[0] ?? "");

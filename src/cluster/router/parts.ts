@@ -64,7 +64,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const codecs = new ModelCodecs({ models: config.model, say: warn });
   const links = linksOf(membership, { config, secrets, relays, codecs, say, warn });
   const { caches, ceiling, streams, watch } = cachesOf(membership, {
-    ...{ config, secrets, warn, http },
+    ...{ config, secrets, codecs, warn, http },
   });
   const prefixes = new IndexedPrefixes({
     placeOf: (info, query) => caches.placeOf(info, query),
@@ -151,12 +151,13 @@ function requestCounter(registry: Registry): Counter<"route" | "status"> {
 interface CacheParts {
   readonly config: RouterConfig;
   readonly secrets: RouterSecrets;
+  readonly codecs: ModelCodecs;
   readonly warn: (message: string) => void;
   readonly http: WorkerHttp;
 }
 
 function cachesOf(membership: Membership, parts: CacheParts) {
-  const { config, secrets, warn, http } = parts;
+  const { config, secrets, codecs, warn, http } = parts;
   const ceiling = new HitCeiling();
   // Where Redis is away, the connection of the membership says so.
   const streams =
@@ -172,6 +173,8 @@ function cachesOf(membership: Membership, parts: CacheParts) {
     onLeft: (worker) => watch.left(worker),
     ...{ bytesMax: config.indexBytesMax, ttlMs: config.approximateTtlMs, streams },
     apiKeyOf: (info) => keyFor(info, secrets),
+    // Servers of other engines are asked for the tokens of prompts.
+    readsTokens: (info) => info.kind !== "perigee" || codecs.knows(info),
     http,
   });
   const watch = new TokenWatch({

@@ -1,3 +1,6 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "#base";
 import { WorkerHttp } from "#cluster/http";
@@ -11,7 +14,7 @@ afterEach(async () => {
   for (const each of closing.splice(0).reverse()) await each.close();
 });
 
-function cachesOf(info: WorkerInfo): FleetCaches {
+function cachesOf(info: WorkerInfo, readsTokens = true): FleetCaches {
   const membership: Membership = {
     workers: new Map([[info.id, { info, state: "ready" }]]),
     heardMs: 0,
@@ -26,6 +29,7 @@ function cachesOf(info: WorkerInfo): FleetCaches {
     onStored: () => {},
     onLeft: () => {},
     say: () => {},
+    readsTokens: () => readsTokens,
   });
   closing.push(http, caches);
   return caches;
@@ -74,6 +78,35 @@ test("[CL93] a Perigee that has announced nothing has nothing yet", () => {
   const caches = cachesOf(info);
   foundOf(caches, info, true);
   expect(caches.reports()).toMatchObject([{ announces: true, unannounced: 0 }]);
+});
+
+test("[CL256] a worker's events are read from the first prompt of tokens on, or at once", async () => {
+  let streams = 0;
+  const server = createServer((_request, response) => {
+    streams++;
+    response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push({
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  });
+  const { port } = server.address() as AddressInfo;
+  const info = workerInfo({ url: `http://127.0.0.1:${port}` });
+  const caches = cachesOf(info, false);
+  caches.placeOf(info, { isText: true, tokens: TOKENS });
+  caches.placeOf(info, { tokens: null });
+  await sleep(50);
+  expect(streams).toBe(0);
+  expect(caches.reports()).toMatchObject([{ announces: true, isFollowed: false }]);
+  for (let prompt = 0; prompt < 3; prompt++) caches.placeOf(info, { tokens: TOKENS });
+  await expect.poll(() => streams).toBe(1);
+  expect(caches.reports()).toMatchObject([{ isFollowed: true }]);
+  const eager = cachesOf(info);
+  await expect.poll(() => streams).toBe(2);
+  expect(eager.reports()).toMatchObject([{ isFollowed: true }]);
 });
 
 /** Blocks that a worker is found to have for a request of this model. */

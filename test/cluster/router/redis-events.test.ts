@@ -64,7 +64,8 @@ async function snapshotOf(url: string): Promise<SnapshotBlock[]> {
 /** What the router's index has of a worker: its number of blocks, and those of each chain. */
 function indexed({ context }: RouterParts, id: string, blocks: readonly SnapshotBlock[]): string {
   const info = context.membership.workers.get(id)?.info;
-  const place = info && context.caches.placeOf(info);
+  // As a request of token ids asks: from then on events are read.
+  const place = info && context.caches.placeOf(info, { tokens: new Uint32Array() });
   if (!info || !place) return `${id} is unknown`;
   const { model, blockTokens } = workerScope(info);
   const full = new Map(
