@@ -74,6 +74,9 @@ export interface HostBlocks {
   readonly bytesPerBlock: number;
 }
 
+/** The address of so many bytes, which stay until the blocks were released; null: there are none. */
+export type HostAllocator = (bytes: number) => bigint | null;
+
 /** Blocks of another engine's pool, which this device can read. */
 export interface PeerPool {
   readonly blocks: number;
@@ -164,8 +167,11 @@ export interface Device extends DeviceOps {
   allocateKvPool(options: KvPoolOptions): KvPool;
   /** Bytes of one block, so that a pool can be planned before it is allocated. */
   kvBytesPerBlock(options: KvBlockOptions): number;
-  /** Allocates `blocks` blocks of `cache` in host memory. Throws OUT_OF_MEMORY. */
-  allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks;
+  /**
+   * Allocates `blocks` blocks of `cache` in host memory: by `allocate` where the device can use any
+   * memory, and where there is some. Throws OUT_OF_MEMORY.
+   */
+  allocateHostBlocks(cache: KvPool, blocks: number, allocate?: HostAllocator): HostBlocks;
 
   /** Leading rows `start` up to `end`; shares memory with `tensor` and must not be released. */
   rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor;

@@ -32,6 +32,7 @@ export type {
   DeviceKind,
   DeviceMemory,
   DeviceMemoryHandle,
+  HostAllocator,
   HostBlocks,
   KvBlockOptions,
   KvPoolOptions,

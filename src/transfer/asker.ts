@@ -95,7 +95,10 @@ class KeptLines implements Asker {
 
   close(): void {
     this.#closed = true;
-    for (const lines of this.#lines.values()) for (const { socket } of lines) socket.destroy();
+    for (const line of [...this.#lines.values()].flat()) {
+      line.stopKeeping();
+      line.socket.destroy();
+    }
     this.#lines.clear();
   }
 
@@ -165,6 +168,7 @@ class KeptLines implements Asker {
     lines.push(line);
     socket.unref();
     const forget = () => {
+      line.stopKeeping();
       const at = lines.indexOf(line);
       if (at >= 0) lines.splice(at, 1);
       if (lines.length === 0 && this.#lines.get(name) === lines) this.#lines.delete(name);

@@ -53,5 +53,10 @@ export {
   type QuestionServerOptions,
 } from "./questions.ts";
 export { openTransferServer } from "./server.ts";
-export { type SharedMemory, sharedMemory } from "./shared-memory.ts";
+export {
+  type SharedMemory,
+  type SharedRegion,
+  sharedMemory,
+  sharedRegion,
+} from "./shared-memory.ts";
 export { TransferError, type TransferErrorCode } from "./transfer-error.ts";

@@ -36,13 +36,31 @@ export function sharedMemory(bytes: number): SharedMemory {
   const fits = Number.isSafeInteger(bytes) && bytes > 0 && bytes <= VIEW_BYTES_MAX;
   assert(fits, `Cannot share ${bytes} bytes: 1 to ${VIEW_BYTES_MAX} wanted`);
   const library = transferLibrary();
-  const segment = library === null ? null : createSegment(library, bytes);
-  if (library === null || segment === null) {
+  const region = library === null ? null : sharedRegion(bytes);
+  if (library === null || region === null) {
     return { memory: new Uint8Array(bytes), release: () => {} };
   }
+  return {
+    memory: new Uint8Array(library.view(region.address, bytes)),
+    release: () => region.release(),
+  };
+}
+
+/** The same, known by its address, of any size. */
+export interface SharedRegion {
+  readonly address: bigint;
+  /** As `SharedMemory.release`. */
+  release(): void;
+}
+
+/** Null: it cannot be had. */
+export function sharedRegion(bytes: number): SharedRegion | null {
+  const library = transferLibrary();
+  const segment = library === null ? null : createSegment(library, bytes);
+  if (library === null || segment === null) return null;
   segments.set(segment.id, segment);
   return {
-    memory: new Uint8Array(library.view(segment.address, bytes)),
+    address: segment.address,
     release() {
       if (!segments.delete(segment.id)) return;
       library.releaseShared(segment.address, segment.bytes, segment.fd);

@@ -1,5 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import { systemTimer, type Timer } from "#base";
 import { type Asking, openAsker, openQuestionServer, type QuestionServer } from "#transfer";
 
 const opened: { close(): unknown }[] = [];
@@ -75,6 +76,40 @@ describe("connections of questions", () => {
     const again = { port, secrets: [], answer: async () => Buffer.from("2") };
     opened.push(await openQuestionServer(again));
     expect(text(await asker.ask(first.address, hello, how))).toBe("2");
+  });
+
+  test("[TR63] leave no timer behind, which would keep the process alive", async () => {
+    let running = 0;
+    const timer: Timer = {
+      after(ms, run) {
+        running++;
+        let stop = () => {
+          running--;
+          stop = () => {};
+        };
+        const cancel = systemTimer.after(ms, () => {
+          stop();
+          run();
+        });
+        return () => {
+          cancel();
+          stop();
+        };
+      },
+    };
+    const asked = async (server: QuestionServer) => {
+      const asker = openAsker({ secret: "", timer });
+      opened.push(asker);
+      await Promise.all(Array.from({ length: 3 }, () => asker.ask(server.address, hello, how)));
+      expect([asker.kept, running]).toEqual([3, 3]);
+      return asker;
+    };
+    const server = await serve([]);
+    (await asked(server)).close();
+    expect(running).toBe(0);
+    const ended = await asked(server);
+    await server.close();
+    await expect.poll(() => [ended.kept, running]).toEqual([0, 0]);
   });
 
   test("[TR63] whose question was given up are not used again", async () => {

@@ -5,6 +5,7 @@ import type {
   Device,
   DeviceMemory,
   DeviceMemoryHandle,
+  HostAllocator,
   HostBlocks,
   KvBlockOptions,
   KvPoolOptions,
@@ -126,10 +127,12 @@ export class CpuDevice extends CpuOps implements Device {
     return kvBytesPerBlock(options);
   }
 
-  allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks {
+  allocateHostBlocks(cache: KvPool, blocks: number, allocate?: HostAllocator): HostBlocks {
     const { bytesPerBlock } = kvPoolOf(cache);
-    const address = this.#memory.allocate(blocks * bytesPerBlock, `${blocks} host blocks`);
-    return new CpuHostBlocks(blocks, bytesPerBlock, address);
+    const bytes = blocks * bytesPerBlock;
+    const given = allocate?.(bytes) ?? null;
+    const address = given ?? this.#memory.allocate(bytes, `${blocks} host blocks`);
+    return new CpuHostBlocks(blocks, bytesPerBlock, { address, isOwn: given === null });
   }
 
   rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor {
@@ -256,6 +259,7 @@ export class CpuDevice extends CpuOps implements Device {
       "Cannot release another device's memory on cpu",
     );
     if (memory instanceof LocalPeerPool) return;
+    if (memory instanceof CpuHostBlocks && !memory.isOwn) return;
     if (memory instanceof CpuKvPool) forgetLocalPool(memory);
     this.#memory.release(memory.address);
   }

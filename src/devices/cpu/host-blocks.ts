@@ -6,12 +6,19 @@ export class CpuHostBlocks implements HostBlocks {
   readonly blocks: number;
   readonly bytesPerBlock: number;
   readonly address: bigint;
+  /** The device allocated the memory. */
+  readonly isOwn: boolean;
 
   /** `address`: `blocks * bytesPerBlock` bytes. */
-  constructor(blocks: number, bytesPerBlock: number, address: bigint) {
+  constructor(
+    blocks: number,
+    bytesPerBlock: number,
+    { address, isOwn }: { readonly address: bigint; readonly isOwn: boolean },
+  ) {
     this.blocks = blocks;
     this.bytesPerBlock = bytesPerBlock;
     this.address = address;
+    this.isOwn = isOwn;
   }
 
   /** Address of one block. */

@@ -7,6 +7,7 @@ import {
   openTransferServer,
   type PlacedMemory,
   placedMemory,
+  sharedRegion,
 } from "#transfer";
 import type { PeerPort } from "./peer-port.ts";
 
@@ -40,6 +41,7 @@ export async function openPeerPort(
       address: questions.address,
       dataPort: data.address.port,
       offer: (shape) => data.offer(shape),
+      share: sharedRegion,
       place: (description, bytes) => {
         const memory = placedMemory(description, bytes);
         placed.push(memory);

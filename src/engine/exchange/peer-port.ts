@@ -1,5 +1,5 @@
 /** How engines reach each other: what this room needs of `#transfer`. */
-import type { CopyPlaced, PieceRanges, PlacedMemory, WantedPiece } from "#transfer";
+import type { CopyPlaced, PieceRanges, PlacedMemory, SharedRegion, WantedPiece } from "#transfer";
 
 /** Where another engine's blocks can be read. */
 export interface PeerAddress {
@@ -51,6 +51,8 @@ export interface PeerPort {
     readonly pieceBytesMax: number;
     readonly deadlineMs: number;
   }): PortOffer;
+  /** Memory from which engines of this machine take pieces without a connection; null: none. */
+  share(bytes: number): SharedRegion | null;
   /** Makes memory known that other engines of this machine reach by a description. */
   place(description: string, bytes: number): PlacedMemory;
   /** Calls back with descriptions of others' memory that are not used any more. */

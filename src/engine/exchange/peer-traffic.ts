@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { DevicePlace, PeerLink, Pull } from "#engine/tiers";
 import type { PeerJob } from "#kvcache";
-import type { CopyPlaced, PieceRanges, PlacedMemory, WantedPiece } from "#transfer";
+import type { CopyPlaced, PieceRanges, PlacedMemory, SharedRegion, WantedPiece } from "#transfer";
 import type { PeerAddress, PeerPort, PortOffer } from "./peer-port.ts";
 
 /** Where the pieces of one transfer come from. */
@@ -88,6 +88,10 @@ export class PeerTraffic implements PeerLink {
     const { signal } = new AbortController();
     const read = { peer, offer, ...nothing, signal, deadlineMs: LEAVE_MS };
     this.#port.read(read).catch(() => {}); // It ends without being told, too, only later.
+  }
+
+  share(bytes: number): SharedRegion | null {
+    return this.#port.share(bytes);
   }
 
   place(description: string, bytes: number): void {

@@ -13,6 +13,7 @@ import {
   type LoadCostOptions,
   type NodeId,
 } from "#kvcache";
+import type { SharedRegion } from "#transfer";
 import { DevicePulls } from "./device-pulls.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
@@ -82,6 +83,7 @@ export class CacheMemory {
   readonly #hosts: readonly HostBlocks[];
   readonly #mover: LevelMover;
   readonly #pulls: DevicePulls | null;
+  readonly #shared: SharedParts | null;
   #onReceived: (ended: EndedReceive) => void = () => {};
 
   private constructor(parts: {
@@ -94,6 +96,7 @@ export class CacheMemory {
     readonly mover: LevelMover;
     readonly pulls: DevicePulls | null;
     readonly sharingScope: string | null;
+    readonly shared: SharedParts | null;
   }) {
     this.cache = parts.cache;
     this.blocks = parts.blocks;
@@ -105,6 +108,7 @@ export class CacheMemory {
     this.#mover = parts.mover;
     this.#pulls = parts.pulls;
     this.sharingScope = parts.sharingScope;
+    this.#shared = parts.shared;
   }
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
@@ -145,8 +149,10 @@ export class CacheMemory {
       hostBlocksFor(settings, bytesPerBlock, opened !== null),
       options.peers == null ? 0 : forPeers,
     );
+    const { peers = null } = options;
+    const shared = peers === null ? null : new SharedParts(peers);
     const hostOf = (pool: KvPool) =>
-      hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks) : null;
+      hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks, shared?.allocate) : null;
     const host = hostOf(blocks);
     const beside = drafterBlocks && { cache: drafterBlocks, host: hostOf(drafterBlocks) };
     const cache = new KvCache({
@@ -163,7 +169,6 @@ export class CacheMemory {
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;
-    const { peers = null } = options;
     const caches = drafterBlocks === null ? [blocks] : [blocks, drafterBlocks];
     const pulls =
       peers === null ? null : new DevicePulls({ device, caches, clock, timer, warn: options.warn });
@@ -175,7 +180,7 @@ export class CacheMemory {
     const hosts = [host, beside?.host].filter((found) => found != null);
     const sharingScope = place(options, pulls);
     const parts = { cache, blocks, drafterBlocks, cost, device, hosts, mover, pulls, sharingScope };
-    return new CacheMemory(parts);
+    return new CacheMemory({ ...parts, shared });
   }
 
   /** Calls back with each transfer from another engine whose last block has come, or failed. */
@@ -240,6 +245,28 @@ export class CacheMemory {
     this.#device.release(this.blocks);
     if (this.drafterBlocks !== null) this.#device.release(this.drafterBlocks);
     for (const host of this.#hosts) this.#device.release(host);
+    this.#shared?.release();
+  }
+}
+
+/** Host memory that other engines of this machine take blocks from. */
+class SharedParts {
+  readonly #peers: PeerLink;
+  readonly #parts: SharedRegion[] = [];
+
+  constructor(peers: PeerLink) {
+    this.#peers = peers;
+  }
+
+  readonly allocate = (bytes: number): bigint | null => {
+    const part = this.#peers.share(bytes);
+    if (part !== null) this.#parts.push(part);
+    return part?.address ?? null;
+  };
+
+  /** No block may be looked at any more. */
+  release(): void {
+    for (const part of this.#parts.splice(0)) part.release();
   }
 }
 

@@ -1,5 +1,5 @@
 import type { PeerJob } from "#kvcache";
-import type { ForeignRange } from "#transfer";
+import type { ForeignRange, SharedRegion } from "#transfer";
 
 /** A part of what this engine's device holds of blocks, as other engines are told of it. */
 export interface DevicePlace {
@@ -22,6 +22,11 @@ export interface PeerLink {
    * contents.
    */
   receive(job: PeerJob, parts: readonly Uint8Array[]): Promise<boolean>;
+  /**
+   * Memory for blocks from which other engines of this machine take them without a connection;
+   * null: there is none.
+   */
+  share(bytes: number): SharedRegion | null;
   /** Tells what reaches the device's blocks: once, before the first of them is sent. */
   place(description: string, bytes: number): void;
   /** As `send`, of a block on the device. */
