@@ -74,7 +74,7 @@ export interface HostBlocks {
   readonly bytesPerBlock: number;
 }
 
-/** The address of so many bytes, which stay until the blocks were released; null: there are none. */
+/** Address of so many bytes, which stay until the blocks were released; null: there are none. */
 export type HostAllocator = (bytes: number) => bigint | null;
 
 /** Blocks of another engine's pool, which this device can read. */
