@@ -1,7 +1,9 @@
 // Moves pieces between two processes of this machine by each way, beside memcpy, iperf3 and, with
-// --mooncake PYTHON, Mooncake's engine over TCP in that Python:
+// --mooncake PYTHON, Mooncake's engine over TCP in that Python; with --nixl LIBRARY by NIXL, too,
+// whose UCX chooses shared memory here unless UCX_TLS=tcp says otherwise:
 //
-//   node bench/transfer.mjs [--rounds 7] [--connections 4] [--mooncake .venv/bin/python] [--write]
+//   node bench/transfer.mjs [--rounds 7] [--connections 4] [--mooncake .venv/bin/python]
+//     [--nixl libnixl_capi.so] [--write]
 //
 // All runs move the same bytes between buffers of the same size; rounds alternate. Build first.
 import { fork, spawn, spawnSync } from "node:child_process";
@@ -18,6 +20,7 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "7" },
     connections: { type: "string", default: "4" },
     mooncake: { type: "string" },
+    nixl: { type: "string" },
     write: { type: "boolean", default: false },
   },
 });
@@ -27,12 +30,13 @@ const BUFFER_BYTES = 256 * 2 ** 20;
 const SIZES = [64 * 2 ** 10, 2 ** 20, 16 * 2 ** 20];
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 
-const target = new Uint8Array(BUFFER_BYTES).fill(1);
+// Shared memory is what NIXL registers; for the other ways any memory is alike.
+const target = sharedMemory(BUFFER_BYTES).memory.fill(1);
 const source = sharedMemory(BUFFER_BYTES).memory.fill(3);
 
 /** A process that offers its memory when it is asked. */
 async function startOwner() {
-  const owner = fork(here("./transfer/owner.mjs"), [String(BUFFER_BYTES)]);
+  const owner = fork(here("./transfer/owner.mjs"), [String(BUFFER_BYTES), values.nixl ?? ""]);
   const waiting = [];
   owner.on("message", (message) => waiting.shift()?.(message));
   const next = () => new Promise((resolve) => waiting.push(resolve));
@@ -46,7 +50,10 @@ async function startOwner() {
 }
 
 function ourWay(owner, ways) {
-  const client = openTransferClient({ ways, connections: CONNECTIONS });
+  const client = openTransferClient({
+    ...{ ways, connections: CONNECTIONS },
+    ...(ways.includes("nixl") && { nixl: values.nixl }),
+  });
   return async (pieceBytes) => {
     const { offer } = await owner.ask(pieceBytes);
     const pieces = Array.from({ length: BUFFER_BYTES / pieceBytes }, (_, index) => ({
@@ -135,6 +142,7 @@ const runs = {
   memory: ourWay(owner, ["memory"]),
   tcp: ourWay(owner, ["tcp"]),
   frames: ourWay(owner, ["stream"]),
+  ...(values.nixl === undefined ? {} : { nixl: ourWay(owner, ["nixl"]) }),
   iperf3: iperf.run,
   ...(mooncake === null ? {} : { mooncake: mooncake.run }),
 };
@@ -171,6 +179,7 @@ for (const pieceBytes of SIZES) {
     gbPerCpuSecond,
     memoryOverMemcpy: ratio("memory", "memcpy"),
     tcpOverIperf3: ratio("tcp", "iperf3"),
+    ...(values.nixl === undefined ? {} : { memoryOverNixl: ratio("memory", "nixl") }),
     ...(mooncake === null ? {} : { tcpOverMooncake: ratio("tcp", "mooncake") }),
   });
   console.log(JSON.stringify(results.at(-1)));

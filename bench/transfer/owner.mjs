@@ -4,7 +4,8 @@ import { openTransferServer, sharedMemory } from "../../dist/transfer/index.js";
 const bytes = Number(process.argv[2]);
 const { memory } = sharedMemory(bytes);
 memory.fill(3);
-const server = await openTransferServer();
+const nixl = process.argv[3] || undefined;
+const server = await openTransferServer(nixl === undefined ? {} : { nixl });
 
 process.on("message", ({ pieceBytes }) => {
   const pieces = bytes / pieceBytes;

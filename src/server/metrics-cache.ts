@@ -127,6 +127,14 @@ function moveCounters(): readonly Metric[] {
         { labels: { direction: "missed" }, value: peers.missed },
       ]),
     },
+    {
+      name: "kv_transfer_sent_pieces_total",
+      help: "Pieces of blocks that other workers took, by the way that they went.",
+      labelNames: ["way"],
+      samples: fromCache(({ sent }) =>
+        Object.entries(sent).map(([way, value]) => ({ labels: { way }, value })),
+      ),
+    },
   ];
 }
 

@@ -1,6 +1,7 @@
 import type { PeerAddress, ReadRequest, TransferClient } from "./contract.ts";
 import { plainCopier } from "./copier.ts";
 import { nativeContext } from "./native/native-context.ts";
+import { agentOf, type NixlAgent } from "./nixl/agent.ts";
 import { ALL_WAYS, type TransferClientOptions, type TransferWay } from "./options.ts";
 import { PeerSession, type PeerWays } from "./peer-session.ts";
 import { PendingRead } from "./pending-read.ts";
@@ -18,6 +19,7 @@ export function openTransferClient(options: TransferClientOptions = {}): Transfe
 class Client implements TransferClient {
   readonly #options: TransferClientOptions;
   readonly #ways: ReadonlySet<TransferWay>;
+  readonly #nixl: NixlAgent | null;
   readonly #reads = new Set<PendingRead>();
   readonly #peers = new Map<string, Promise<PeerSession>>();
   /** Sessions whose memory may still be written. */
@@ -27,6 +29,7 @@ class Client implements TransferClient {
   constructor(options: TransferClientOptions) {
     this.#options = options;
     this.#ways = new Set(options.ways ?? ALL_WAYS);
+    this.#nixl = this.#ways.has("nixl") ? agentOf(options) : null;
   }
 
   async read(request: ReadRequest): Promise<void> {
@@ -79,10 +82,12 @@ class Client implements TransferClient {
   }
 
   #peerWays(): PeerWays {
-    const native = this.#ways.has("tcp") || this.#ways.has("memory") ? nativeContext() : null;
+    const isNative = this.#nixl !== null || this.#ways.has("tcp") || this.#ways.has("memory");
+    const native = isNative ? nativeContext() : null;
     const links = this.#ways.has("tcp") && this.#options.tls === undefined;
     return {
       native,
+      nixl: this.#nixl,
       memory: this.#ways.has("memory"),
       links: links ? (this.#options.connections ?? LINKS) : 0,
     };
@@ -97,5 +102,6 @@ class Client implements TransferClient {
     await Promise.allSettled([...this.#peers.values()]);
     await Promise.allSettled(reads.map((read) => read.settled));
     await Promise.all([...this.#sessions].map((session) => session.ended));
+    await this.#nixl?.close();
   }
 }

@@ -75,6 +75,15 @@ export interface TransferServerStats {
   readonly offers: number;
   readonly connections: number;
   readonly refusedConnections: number;
+  /** Pieces since the start, for readers of other threads and processes. */
+  readonly pieces: PiecesByWay;
+}
+
+/** bytes: sent · mapped: taken out of memory of this machine · nixl: read by that library. */
+export interface PiecesByWay {
+  readonly bytes: number;
+  readonly mapped: number;
+  readonly nixl: number;
 }
 
 /** Reads what other processes offer. */

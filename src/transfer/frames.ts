@@ -14,12 +14,20 @@ export const FRAME = {
   taken: 18,
   linked: 19,
   notMapped: 20,
+  check: 21,
+  notReached: 22,
   slice: 32,
   at: 33,
   segment: 34,
   end: 35,
   placed: 36,
+  agent: 37,
+  remote: 38,
+  stands: 39,
 } as const;
+
+/** Bits of a read: memory that its reader reaches itself. */
+export const REACH = { maps: 1, nixl: 2 } as const;
 
 const HEADER_BYTES = 5;
 /** Of a slice that travels in a frame; data connections have the same (native link-frame.h). */

@@ -32,6 +32,7 @@ export type {
   OfferOptions,
   PeerAddress,
   PieceRanges,
+  PiecesByWay,
   PlacedMemory,
   PlacedRange,
   ReadRequest,
@@ -40,6 +41,7 @@ export type {
   TransferServerStats,
   WantedPiece,
 } from "./contract.ts";
+export { exposeMemory } from "./exposed-memory.ts";
 export type {
   TransferClientOptions,
   TransferServerOptions,

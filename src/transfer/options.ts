@@ -23,6 +23,12 @@ export interface TransferServerOptions {
   /** Of one address. */
   readonly connectionsPerPeerMax?: number;
   readonly handshakeMs?: number;
+  /**
+   * Readers that have NIXL, too, read pieces in shared memory by it: the path or name of
+   * libnixl_capi.so. Its network asks for no secret, see docs/design/transfer.md. Default: it is
+   * not used.
+   */
+  readonly nixl?: string;
   /** A connection without a read ends after this long. */
   readonly idleMs?: number;
   /** A peer that takes no byte for this long, while there are some, is cut off. */
@@ -34,6 +40,8 @@ export interface TransferClientOptions {
   readonly tls?: TransferTls;
   /** Data connections for each peer. */
   readonly connections?: number;
+  /** As of the server: for reads whose targets lie in shared memory, from such servers. */
+  readonly nixl?: string;
   readonly connectMs?: number;
   readonly idleMs?: number;
   readonly stallMs?: number;
@@ -43,10 +51,13 @@ export interface TransferClientOptions {
   readonly ways?: readonly TransferWay[];
 }
 
-/** process: same thread · memory: of one machine, shared · tcp: native · stream: JavaScript. */
-export type TransferWay = "process" | "memory" | "tcp" | "stream";
+/**
+ * process: same thread · memory: of one machine, shared · nixl: by that library, where both sides
+ * have it · tcp: native · stream: JavaScript.
+ */
+export type TransferWay = "process" | "memory" | "nixl" | "tcp" | "stream";
 
-export const ALL_WAYS: readonly TransferWay[] = ["process", "memory", "tcp", "stream"];
+export const ALL_WAYS: readonly TransferWay[] = ["process", "memory", "nixl", "tcp", "stream"];
 
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host);

@@ -1,7 +1,5 @@
-import { connect, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import type { Socket } from "node:net";
 import type { PeerAddress } from "./contract.ts";
-import { takeDescriptor } from "./descriptor.ts";
 import { FrameOutbox } from "./frame-outbox.ts";
 import {
   FRAME,
@@ -11,6 +9,7 @@ import {
   FrameReader,
   FrameWriter,
   frameOf,
+  REACH,
 } from "./frames.ts";
 import { introduce, type Purpose } from "./handshake.ts";
 import {
@@ -23,15 +22,16 @@ import {
   QUIET,
 } from "./native/native-context.ts";
 import { pieceWords, wordsOf } from "./native/range-table.ts";
+import type { NixlAgent } from "./nixl/agent.ts";
 import type { TransferClientOptions } from "./options.ts";
+import { openLink, openSocket, within } from "./peer-connection.ts";
 import { PeerMaps } from "./peer-maps.ts";
+import { PeerNixl } from "./peer-nixl.ts";
 import type { PendingRead } from "./pending-read.ts";
-import { tlsParts } from "./server.ts";
 import { CODES } from "./server-session.ts";
 import { StreamIntake } from "./stream-intake.ts";
 import { TransferError } from "./transfer-error.ts";
 
-const CONNECT_MS = 5000;
 const IDLE_MS = 60_000;
 const STALL_MS = 20_000;
 const ALL_READS = 0xffffffff;
@@ -42,6 +42,8 @@ interface Reading {
   readonly intake: StreamIntake;
   /** Pieces that were copied, or are being copied, from shared memory. */
   readonly mapped: Set<number>;
+  /** Pieces that NIXL has read, whose owner was asked whether they stand. */
+  readonly checked: Set<number>;
   copies: number;
   quiet: (() => void) | null;
 }
@@ -49,6 +51,7 @@ interface Reading {
 export interface PeerWays {
   /** Null: through JavaScript. */
   readonly native: NativeContext | null;
+  readonly nixl: NixlAgent | null;
   readonly memory: boolean;
   readonly links: number;
 }
@@ -59,6 +62,7 @@ export class PeerSession {
   readonly #options: TransferClientOptions;
   readonly #ways: PeerWays;
   readonly #maps: PeerMaps | null;
+  readonly #nixl: PeerNixl | null;
   readonly #readings = new Map<number, Reading>();
   /** Reads that have settled for their peer, and whose memory may still be written. */
   readonly #settling = new Map<number, Reading>();
@@ -80,6 +84,8 @@ export class PeerSession {
     const { onForgotten = () => {} } = options;
     const maps = ways.native !== null && ways.memory;
     this.#maps = maps ? new PeerMaps(ways.native, onForgotten) : null;
+    const { native, nixl } = ways;
+    this.#nixl = native === null || nixl === null ? null : new PeerNixl(nixl, native);
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
@@ -91,7 +97,7 @@ export class PeerSession {
     options: TransferClientOptions,
     ways: PeerWays,
   ): Promise<PeerSession> {
-    const socket = open(peer, options);
+    const socket = openSocket(peer, options);
     const session = new PeerSession(socket, options, ways);
     try {
       await session.#enter(peer);
@@ -168,11 +174,13 @@ export class PeerSession {
     }
     const id = this.#newId();
     const intake = new StreamIntake(read);
-    const reading: Reading = { read, intake, mapped: new Set(), copies: 0, quiet: null };
+    const sets = { mapped: new Set<number>(), checked: new Set<number>() };
+    const reading: Reading = { read, intake, ...sets, copies: 0, quiet: null };
     this.#readings.set(id, reading);
     read.onStop((quiet, done) => this.#stop(id, reading, { quiet, done }));
     this.#expect(id, read);
-    if (OFFER_ID.test(read.request.offer)) this.#ask(id, read.request.offer, read.wanted);
+    const nixl = this.#nixl?.reaches(read) === true;
+    if (OFFER_ID.test(read.request.offer)) this.#ask(id, read.request.offer, read.wanted, nixl);
     else read.fail("unknown_offer", "an offer's id has 32 hexadecimal digits");
   }
 
@@ -187,10 +195,10 @@ export class PeerSession {
     return id;
   }
 
-  #ask(id: number, offer: string, wanted: ReadonlyMap<number, number>): void {
+  #ask(id: number, offer: string, wanted: ReadonlyMap<number, number>, nixl = false): void {
     const writer = new FrameWriter(25 + 10 * wanted.size);
     writer.u32(id).bytes(Buffer.from(offer, "hex"));
-    writer.u8(this.#mayMap ? 1 : 0).u32(wanted.size);
+    writer.u8((this.#mayMap ? REACH.maps : 0) | (nixl ? REACH.nixl : 0)).u32(wanted.size);
     for (const [index, bytes] of wanted) writer.u32(index).u48(bytes);
     this.#outbox.push(writer.frame(FRAME.read));
   }
@@ -234,7 +242,11 @@ export class PeerSession {
     if (type === FRAME.slice) this.#readings.get(fields.u32())?.intake.take(fields);
     else if (type === FRAME.end) this.#end(fields);
     else if (type === FRAME.at) this.#copy(fields);
-    else if (type === FRAME.segment && this.#maps !== null) {
+    else if (type === FRAME.remote) this.#readRemote(fields);
+    else if (type === FRAME.stands) this.#stands(fields);
+    else if (type === FRAME.agent && this.#nixl !== null) {
+      if (!this.#nixl.meet(content)) this.#outbox.push(frameOf(FRAME.notReached));
+    } else if (type === FRAME.segment && this.#maps !== null) {
       if (!this.#maps.map(fields)) {
         this.#mayMap = false;
         this.#outbox.push(frameOf(FRAME.notMapped));
@@ -280,6 +292,36 @@ export class PeerSession {
     reading.mapped.add(piece);
   }
 
+  /** The owner says whether what was read had stayed as it was. */
+  #readRemote(fields: FrameFields): void {
+    const id = fields.u32();
+    const piece = fields.u32();
+    const reading = this.#readings.get(id);
+    if (reading === undefined || this.#nixl === null) return;
+    const { read, mapped } = reading;
+    if (!read.wanted.has(piece) || mapped.has(piece)) {
+      read.fail("corrupt", `piece ${piece} was not asked for, or came twice`);
+      return;
+    }
+    const reads = this.#nixl.read(read, piece, fields, (ok) => {
+      if (!ok) read.fail("failed", "NIXL could not read a piece");
+      else if (!this.#over) {
+        reading.checked.add(piece);
+        this.#outbox.push(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.check));
+      }
+      this.#written(reading);
+    });
+    if (!reads) return;
+    reading.copies++;
+    mapped.add(piece);
+  }
+
+  #stands(fields: FrameFields): void {
+    const reading = this.#readings.get(fields.u32());
+    const piece = fields.u32();
+    if (reading?.checked.has(piece) === true) reading.read.arrived(piece);
+  }
+
   #onEvent({ kind, read, piece }: NativeEvent): void {
     if (kind === ARRIVED) this.#readings.get(read)?.read.arrived(piece);
     else if (kind === LINK_DOWN) this.#fail("closed", "a data connection ended");
@@ -314,6 +356,7 @@ export class PeerSession {
     if (this.#receiver === null) this.#resolveEnded();
     else this.#closeReceiver();
     this.#maps?.release();
+    this.#nixl?.release();
   }
 
   #closeReceiver(): void {
@@ -326,44 +369,5 @@ export class PeerSession {
   onOver(forget: () => void): void {
     if (this.#over) forget();
     else this.#onOver = forget;
-  }
-}
-
-function open({ host, port }: PeerAddress, { tls }: TransferClientOptions): Socket {
-  if (tls === undefined) return connect({ host, port });
-  return connectTls({ host, port, ...tlsParts(tls) });
-}
-
-async function openLink(
-  peer: PeerAddress,
-  options: TransferClientOptions,
-  purpose: Purpose,
-): Promise<number> {
-  const socket = open(peer, options);
-  await within(options, socket, (each) =>
-    introduce(each, options.secret ?? "", purpose, new FrameReader()),
-  );
-  const fd = takeDescriptor(socket);
-  if (fd === null) throw new TransferError("closed", "the connection ended");
-  return fd;
-}
-
-/** The handshake of a new connection, which ends with it if it fails or takes too long. */
-async function within<T>(
-  { connectMs = CONNECT_MS }: TransferClientOptions,
-  socket: Socket,
-  act: (socket: Socket) => Promise<T>,
-): Promise<T> {
-  const timer = setTimeout(() => {
-    socket.destroy(new Error(`no answer within ${connectMs} ms`));
-  }, connectMs);
-  socket.on("error", () => {});
-  try {
-    return await act(socket);
-  } catch (error) {
-    socket.destroy();
-    throw error;
-  } finally {
-    clearTimeout(timer);
   }
 }

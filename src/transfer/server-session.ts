@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { arePlaced, type PieceRanges } from "./contract.ts";
+import type { PiecesByWay } from "./contract.ts";
 import { FrameOutbox } from "./frame-outbox.ts";
 import {
   FRAME,
@@ -9,6 +9,7 @@ import {
   type FrameReader,
   FrameWriter,
   frameOf,
+  REACH,
 } from "./frames.ts";
 import {
   CLOSED,
@@ -19,19 +20,21 @@ import {
   SENT,
 } from "./native/native-context.ts";
 import { pieceWords, wordsOf } from "./native/range-table.ts";
+import type { NixlAgent } from "./nixl/agent.ts";
 import type { OfferBook } from "./offer-book.ts";
 import { PIECES_MAX } from "./offer-book.ts";
-import { describedMemory } from "./placed-memory.ts";
 import type { ReadSlot, ReadSlots } from "./read-slots.ts";
+import { type ReadWays, SessionRead } from "./session-read.ts";
 import type { Segment, SharedPlace } from "./shared-memory.ts";
-import { sharedPlaces } from "./shared-memory.ts";
-import { type PieceReader, StandingOffer } from "./standing-offer.ts";
+import { StandingOffer } from "./standing-offer.ts";
 import { StreamQueue } from "./stream-queue.ts";
 import { TransferError, type TransferErrorCode } from "./transfer-error.ts";
 
 /** Reads of one connection at once. */
 const READS_MAX = 1024;
 const ID_BYTES = 16;
+/** Of one piece that NIXL reads: a frame has room for them. */
+const REMOTE_RANGES_MAX = 65_536;
 /** Pieces that one call names. */
 const TABLE_PIECES_MAX = 64;
 const REASON_BYTES_MAX = 400;
@@ -53,12 +56,16 @@ export interface SessionParts {
   readonly slots: ReadSlots;
   /** Null: no data connections. */
   readonly native: NativeContext | null;
+  /** Null: not used. */
+  readonly nixl: NixlAgent | null;
+  /** Pieces of all sessions. */
+  readonly pieces: Record<keyof PiecesByWay, number>;
   readonly stallMs: number;
   readonly idleMs: number;
 }
 
 /** One reader's connection: what it asked for, and the ways by which that goes to it. */
-export class ServerSession {
+export class ServerSession implements ReadWays {
   readonly ended: Promise<void>;
   readonly #socket: Socket;
   readonly #parts: SessionParts;
@@ -71,6 +78,8 @@ export class ServerSession {
   #waiting: number[] = [];
   #sender: { readonly handle: bigint; readonly tag: number } | null = null;
   #mapping = true;
+  #nixl = true;
+  #toldVersion = -1;
   #over = false;
   #resolveEnded: () => void = () => {};
   #table: bigint[] = [];
@@ -149,7 +158,14 @@ export class ServerSession {
         break;
       case FRAME.notMapped:
         this.#mapping = false;
-        for (const read of this.#reads.values()) read.sendAgain();
+        for (const read of this.#reads.values()) read.sendAgain("mapped");
+        break;
+      case FRAME.check:
+        this.#check(fields.u32(), fields.u32());
+        break;
+      case FRAME.notReached:
+        this.#nixl = false;
+        for (const read of this.#reads.values()) read.sendAgain("nixl");
         break;
       default:
         throw new TransferError("corrupt", `A frame of type ${type} came`);
@@ -160,7 +176,7 @@ export class ServerSession {
   #begin(fields: FrameFields): void {
     const id = fields.u32();
     const offerId = fields.bytes(ID_BYTES).toString("hex");
-    const mayMap = fields.u8() === 1;
+    const reach = fields.u8();
     const count = fields.u32();
     if (count > PIECES_MAX || fields.left !== count * 10 || this.#reads.has(id)) {
       throw new TransferError("corrupt", "A read was not well formed");
@@ -171,7 +187,10 @@ export class ServerSession {
       this.sendEnd(id, "refused", `more than ${READS_MAX} reads of one connection`);
       return;
     }
-    const read = new SessionRead(this, id, wanted, mayMap);
+    const read = new SessionRead(this, id, wanted, {
+      maps: (reach & REACH.maps) !== 0,
+      nixl: (reach & REACH.nixl) !== 0,
+    });
     this.#reads.set(id, read);
     const offer = this.#parts.book.attach(offerId, read);
     if (offer instanceof StandingOffer) read.offer = offer;
@@ -179,6 +198,12 @@ export class ServerSession {
       this.#reads.delete(id);
       this.sendEnd(id, offer.code, offer.reason);
     }
+  }
+
+  /** A piece was read out of this process's memory: it counts if the offer still stands. */
+  #check(id: number, piece: number): void {
+    if (this.#reads.get(id)?.standing(piece) !== true) return;
+    this.#write(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.stands));
   }
 
   /** The reader wants no more: it has everything, or gave up. */
@@ -217,6 +242,10 @@ export class ServerSession {
     const quiet = this.#quiet.get(read);
     this.#quiet.delete(read);
     quiet?.();
+  }
+
+  went(way: keyof PiecesByWay): void {
+    this.#parts.pieces[way]++;
   }
 
   takeSlot(): ReadSlot | null {
@@ -261,6 +290,27 @@ export class ServerSession {
     this.#write(writer.frame(FRAME.at));
   }
 
+  sendRemote(id: number, piece: number, ranges: readonly Uint8Array[]): boolean {
+    const { native, nixl } = this.#parts;
+    if (native === null || nixl === null || !this.#nixl) return false;
+    const words = wordsOf(native.library, ranges);
+    const pairs = words.length / 2;
+    if (pairs > REMOTE_RANGES_MAX) return false;
+    for (let at = 0; at < words.length; at += 2) {
+      if (!nixl.covers(words[at]!, Number(words[at + 1]))) return false;
+    }
+    if (this.#toldVersion !== nixl.version) {
+      this.#toldVersion = nixl.version;
+      this.#write(frameOf(FRAME.agent, nixl.metadata()));
+    }
+    const writer = new FrameWriter(8 + pairs * 14).u32(id).u32(piece);
+    for (let at = 0; at < words.length; at += 2) {
+      writer.u64(words[at]!).u48(Number(words[at + 1]));
+    }
+    this.#write(writer.frame(FRAME.remote));
+    return true;
+  }
+
   /** `placedBytes`: the segment describes so much memory, and is not the memory itself. */
   #tell({ id, fd, bytes, name }: Segment, placedBytes?: number): void {
     if (this.#told.has(id)) return;
@@ -299,85 +349,4 @@ export class ServerSession {
     else if (this.#parts.native.library.cancel(sender.handle, id) === 1) quiet();
     else this.#quiet.set(id, quiet);
   }
-}
-
-interface Outgoing {
-  readonly ranges: PieceRanges;
-  readonly sent: () => void;
-  readonly mapped: boolean;
-}
-
-/** One read of a session. */
-class SessionRead implements PieceReader {
-  readonly wanted: ReadonlyMap<number, number>;
-  offer: StandingOffer | null = null;
-  readonly #session: ServerSession;
-  readonly #id: number;
-  readonly #outgoing = new Map<number, Outgoing>();
-  #slot: ReadSlot | null = null;
-  #mayMap: boolean;
-
-  constructor(
-    session: ServerSession,
-    id: number,
-    wanted: ReadonlyMap<number, number>,
-    mayMap: boolean,
-  ) {
-    this.#session = session;
-    this.#id = id;
-    this.wanted = wanted;
-    this.#mayMap = mayMap;
-  }
-
-  send(index: number, ranges: PieceRanges, sent: () => void): string | null {
-    const places = this.#mayMap ? placesOf(ranges) : null;
-    if (places !== null) this.#slot ??= this.#session.takeSlot();
-    const slot = this.#slot;
-    const mapped = places !== null && slot !== null;
-    if (!mapped && arePlaced(ranges)) return "it is in memory that the reader cannot reach";
-    this.#outgoing.set(index, { ranges, sent, mapped });
-    if (mapped) this.#session.sendPlaces(this.#id, index, slot, places);
-    else if (!arePlaced(ranges)) {
-      this.#session.sendBytes(this.#id, index, ranges, () => this.taken(index));
-    }
-    return null;
-  }
-
-  /** The piece is with the reader, or on its way. */
-  taken(index: number): void {
-    const piece = this.#outgoing.get(index);
-    if (!this.#outgoing.delete(index)) return;
-    piece?.sent();
-  }
-
-  allTaken(): void {
-    for (const index of [...this.#outgoing.keys()]) this.taken(index);
-  }
-
-  /** The reader cannot map: what it was told goes to it as bytes. */
-  sendAgain(): void {
-    this.#mayMap = false;
-    for (const [index, { ranges, mapped, sent }] of [...this.#outgoing]) {
-      const problem = mapped ? this.send(index, ranges, sent) : null;
-      if (problem !== null) this.offer?.fail(problem);
-    }
-  }
-
-  end(code: TransferErrorCode | null, reason: string, quiet: () => void): void {
-    if (code !== null) this.#session.sendEnd(this.#id, code, reason);
-    this.#outgoing.clear();
-    this.#session.finish(this.#id, this.#slot, quiet);
-  }
-}
-
-/** Where ranges are, for a reader on this machine; null: one of them is in this process alone. */
-function placesOf(ranges: PieceRanges): readonly SharedPlace[] | null {
-  if (!arePlaced(ranges)) return sharedPlaces(ranges);
-  const places: SharedPlace[] = [];
-  for (const range of ranges) {
-    const { segment, bytes: placedBytes } = describedMemory(range);
-    if (segment === null) return null;
-    places.push({ segment, placedBytes, offset: range.offset, bytes: range.bytes });
-  }
-  return places;
 }

@@ -4,6 +4,7 @@ import { EngineError, messageOf } from "#base";
 import type { PeerAddress, TransferServer } from "./contract.ts";
 import { Gate } from "./gate.ts";
 import { nativeContext } from "./native/native-context.ts";
+import { agentOf } from "./nixl/agent.ts";
 import { OfferBook } from "./offer-book.ts";
 import { checkServerOptions, secretsOf, type TransferServerOptions } from "./options.ts";
 import { ReadSlots } from "./read-slots.ts";
@@ -17,19 +18,24 @@ export async function openTransferServer(
   options: TransferServerOptions = {},
 ): Promise<TransferServer> {
   checkServerOptions(options);
+  const nixl = agentOf(options);
   const book = new OfferBook();
   const slots = new ReadSlots();
   const encrypted = options.tls !== undefined;
+  const pieces = { bytes: 0, mapped: 0, nixl: 0 };
   const gate = new Gate(options, {
     book,
     slots,
     native: encrypted ? null : nativeContext(),
+    nixl,
+    pieces,
     stallMs: options.stallMs ?? STALL_MS,
     idleMs: options.idleMs ?? IDLE_MS,
   });
   const listener = listenerOf(options, gate);
   const address = await listen(listener, options).catch((error: unknown) => {
     slots.release();
+    void nixl?.close();
     throw error;
   });
   const forget = registerLocal(address, { book, secrets: secretsOf(options) });
@@ -40,6 +46,7 @@ export async function openTransferServer(
       offers: book.size,
       connections: gate.connections,
       refusedConnections: gate.refused,
+      pieces: { ...pieces },
     }),
     async close() {
       forget();
@@ -48,6 +55,7 @@ export async function openTransferServer(
       await gate.close();
       await closed;
       slots.release();
+      await nixl?.close();
     },
   };
 }

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { assert } from "#base";
 import { type TransferLibrary, transferLibrary } from "./native/library.ts";
 import { addressOf } from "./native/range-table.ts";
+import { addRegion } from "./regions.ts";
 
 /** Memory that readers on this machine copy from directly. */
 export interface SharedMemory {
@@ -59,10 +60,12 @@ export function sharedRegion(bytes: number): SharedRegion | null {
   const segment = library === null ? null : createSegment(library, bytes);
   if (library === null || segment === null) return null;
   segments.set(segment.id, segment);
+  const forget = addRegion(segment.address, segment.bytes);
   return {
     address: segment.address,
     release() {
       if (!segments.delete(segment.id)) return;
+      forget();
       library.releaseShared(segment.address, segment.bytes, segment.fd);
     },
   };

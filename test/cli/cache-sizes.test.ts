@@ -23,6 +23,7 @@ const report = {
   swappedInBlocks: 0,
   diskFailures: 0,
   peers: { sent: 34, received: 35, missed: 36 },
+  sent: { bytes: 0, mapped: 0, nixl: 0 },
   moves: { copy: way, offload: way, onboard: way, diskWrite: way, diskRead: way },
 };
 

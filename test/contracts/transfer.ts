@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   openTransferClient,
   openTransferServer,
+  type PiecesByWay,
   type TransferClient,
   type TransferClientOptions,
   type TransferServer,
@@ -13,6 +14,10 @@ export interface TransferKind {
   readonly client: TransferClientOptions;
   /** Memory that is offered. */
   memory?(bytes: number): Uint8Array;
+  /** Memory that is read into. */
+  target?(bytes: number): Uint8Array;
+  /** By which all pieces must have gone. */
+  readonly way?: keyof PiecesByWay;
 }
 
 const DEADLINE_MS = 10_000;
@@ -27,6 +32,7 @@ export function transferContract(name: string, kind: TransferKind): void {
       for (let at = 0; at < bytes; at++) memory[at] = (at * 31 + (at >> 8) * 7 + seed * 13) & 255;
       return memory;
     };
+    const room = (bytes: number) => kind.target?.(bytes) ?? new Uint8Array(bytes);
     const offer = (pieces: number, pieceBytesMax = 1 << 24, deadlineMs = DEADLINE_MS) =>
       server.offer({ pieces, pieceBytesMax, deadlineMs });
     const read = (id: string, into: readonly Uint8Array[][], more = {}) =>
@@ -45,7 +51,10 @@ export function transferContract(name: string, kind: TransferKind): void {
     afterEach(async () => {
       await client.close();
       await server.close();
-      expect(server.stats()).toMatchObject({ offers: 0, connections: 0 });
+      const { pieces, ...rest } = server.stats();
+      expect(rest).toMatchObject({ offers: 0, connections: 0 });
+      const { [kind.way ?? "bytes"]: own, ...others } = pieces;
+      if (kind.way !== undefined) expect(Object.values(others), `${own} pieces`).toEqual([0, 0]);
     });
 
     test("[TR1] pieces arrive whole, however both sides cut them", async () => {
@@ -56,7 +65,7 @@ export function transferContract(name: string, kind: TransferKind): void {
         const cut = source.byteLength >> 1;
         offered.ready(index, [source.subarray(0, cut), source.subarray(cut)]);
       });
-      const targets = sizes.map((bytes) => new Uint8Array(bytes));
+      const targets = sizes.map((bytes) => room(bytes));
       const third = (target: Uint8Array) => Math.floor(target.byteLength / 3);
       await read(
         offered.id,
@@ -73,7 +82,7 @@ export function transferContract(name: string, kind: TransferKind): void {
 
     test("[TR2] pieces follow in the order in which they become ready", async () => {
       const offered = offer(4);
-      const targets = [0, 1, 2, 3].map(() => new Uint8Array(70_000));
+      const targets = [0, 1, 2, 3].map(() => room(70_000));
       const seen: number[] = [];
       const ready = (index: number) => offered.ready(index, [make(70_000, index)]);
       ready(2);
@@ -106,7 +115,7 @@ export function transferContract(name: string, kind: TransferKind): void {
       await client.read({
         peer: server.address,
         offer: offered.id,
-        pieces: [0, 2].map((index) => ({ index, into: [new Uint8Array(1000)] })),
+        pieces: [0, 2].map((index) => ({ index, into: [room(1000)] })),
         deadlineMs: DEADLINE_MS,
       });
       expect(await offered.ended).toMatchObject({ outcome: "sent" });
@@ -117,8 +126,8 @@ export function transferContract(name: string, kind: TransferKind): void {
       for (const code of ["aborted", "timed_out"]) {
         const offered = offer(2);
         const controller = new AbortController();
-        const target = new Uint8Array(8_000_000);
-        const done = read(offered.id, [[target], [new Uint8Array(10)]], {
+        const target = room(8_000_000);
+        const done = read(offered.id, [[target], [room(10)]], {
           signal: controller.signal,
           deadlineMs: code === "aborted" ? DEADLINE_MS : 30,
         });
@@ -134,14 +143,14 @@ export function transferContract(name: string, kind: TransferKind): void {
 
     test("[TR5] one reader; second reads, wrong and ended ids disturb no read", async () => {
       const offered = offer(1);
-      const target = new Uint8Array(1000);
+      const target = room(1000);
       const first = read(offered.id, [[target]]);
       await new Promise((resolve) => setTimeout(resolve, 20));
-      await expect(read(offered.id, [[new Uint8Array(1000)]])).rejects.toMatchObject({
+      await expect(read(offered.id, [[room(1000)]])).rejects.toMatchObject({
         code: "refused",
       });
       for (const id of ["0".repeat(32), "", "../../x", "ff"]) {
-        await expect(read(id, [[new Uint8Array(1000)]])).rejects.toMatchObject({
+        await expect(read(id, [[room(1000)]])).rejects.toMatchObject({
           code: "unknown_offer",
         });
       }
@@ -153,20 +162,20 @@ export function transferContract(name: string, kind: TransferKind): void {
 
     test("[TR6] a failed, expired or released offer ends its read with the reason", async () => {
       const failed = offer(2);
-      const failing = read(failed.id, [[new Uint8Array(9)], [new Uint8Array(9)]]);
+      const failing = read(failed.id, [[room(9)], [room(9)]]);
       failed.ready(0, [make(9, 0)]);
       setTimeout(() => failed.fail("the request was aborted"), 20);
       await expect(failing).rejects.toThrow(/the request was aborted/);
       expect(await failed.ended).toMatchObject({ outcome: "failed" });
 
       const late = offer(1, 100, 20);
-      await expect(read(late.id, [[new Uint8Array(9)]])).rejects.toMatchObject({
+      await expect(read(late.id, [[room(9)]])).rejects.toMatchObject({
         code: "timed_out",
       });
       expect(await late.ended).toMatchObject({ outcome: "expired" });
 
       const gone = offer(1);
-      const going = read(gone.id, [[new Uint8Array(9)]]);
+      const going = read(gone.id, [[room(9)]]);
       setTimeout(() => gone.release(), 20);
       await expect(going).rejects.toMatchObject({ code: "failed" });
       expect(await gone.ended).toMatchObject({ outcome: "released" });
@@ -180,7 +189,7 @@ export function transferContract(name: string, kind: TransferKind): void {
       ] as const) {
         const offered = offer(1);
         offered.ready(0, [make(there, 0)]);
-        const whole = new Uint8Array(2000).fill(9);
+        const whole = room(2000).fill(9);
         const target = whole.subarray(0, here);
         await expect(read(offered.id, [[target]])).rejects.toMatchObject({ code: "corrupt" });
         expect(whole.subarray(here).every((byte) => byte === 9)).toBe(true);
@@ -190,7 +199,7 @@ export function transferContract(name: string, kind: TransferKind): void {
     test("[TR8] many reads at once end, and nothing is held", async () => {
       const pairs = Array.from({ length: 40 }, (_, index) => {
         const offered = offer(3);
-        const targets = [0, 1, 2].map(() => [new Uint8Array(100_000)]);
+        const targets = [0, 1, 2].map(() => [room(100_000)]);
         const done = read(offered.id, targets);
         for (const piece of [1, 0, 2]) offered.ready(piece, [make(100_000, index + piece)]);
         return { offered, targets, done };

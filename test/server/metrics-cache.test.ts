@@ -32,6 +32,7 @@ const report: CacheReport = {
   swappedInBlocks: 32,
   diskFailures: 33,
   peers: { sent: 34, received: 35, missed: 36 },
+  sent: { bytes: 37, mapped: 38, nixl: 39 },
   moves: {
     copy: { blocks: 1, bytes: 100, seconds: 0.5 },
     offload: { blocks: 2, bytes: 200, seconds: 1.5 },
@@ -99,6 +100,9 @@ test("what was moved is counted in blocks, bytes and seconds by direction", asyn
   expect(value("perigee:kv_cache_disk_failures_total")).toBe(33);
   for (const [at, direction] of ["sent", "received", "missed"].entries()) {
     expect(value(`perigee:kv_transfer_blocks_total{direction="${direction}"}`)).toBe(34 + at);
+  }
+  for (const [at, way] of ["bytes", "mapped", "nixl"].entries()) {
+    expect(value(`perigee:kv_transfer_sent_pieces_total{way="${way}"}`)).toBe(37 + at);
   }
 });
 

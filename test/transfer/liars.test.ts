@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { connect } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import {
   openTransferClient,
@@ -9,14 +9,15 @@ import {
 } from "#transfer";
 import { crc32c } from "../../src/transfer/crc32c.ts";
 import { FRAME, FrameReader, FrameWriter, frameOf } from "../../src/transfer/frames.ts";
-import { greet, introduce } from "../../src/transfer/handshake.ts";
+import { introduce } from "../../src/transfer/handshake.ts";
+import { type LyingOwner, lyingOwner } from "../support/lying-owner.ts";
 
 const secret = "known to the liar";
 const DEADLINE_MS = 5000;
 
 let client: TransferClient;
 let server: TransferServer;
-let liar: Server | null = null;
+let liar: LyingOwner | null = null;
 
 beforeEach(async () => {
   client = openTransferClient({ secret, connections: 1 });
@@ -28,27 +29,6 @@ afterEach(async () => {
   liar?.close();
   expect(server.stats()).toMatchObject({ offers: 0, connections: 0 });
 });
-
-/** An owner with the secret, which says `lie` when it is asked. */
-function lyingOwner(lie: (socket: Socket) => void): Promise<number> {
-  return new Promise((resolve) => {
-    const made = createServer(async (socket) => {
-      socket.on("error", () => {});
-      const { purpose, welcome } = await greet(socket, [secret], new FrameReader());
-      if (purpose.kind === "data") {
-        socket.destroy();
-        return;
-      }
-      welcome(Buffer.alloc(16));
-      socket.once("data", () => lie(socket));
-      socket.resume();
-    }).listen(0, "127.0.0.1", () => {
-      const address = made.address();
-      resolve(typeof address === "object" ? (address?.port ?? 0) : 0);
-    });
-    liar = made;
-  });
-}
 
 const slice = (piece: number, offset: number, bytes: Uint8Array) =>
   new FrameWriter(18 + bytes.byteLength)
@@ -105,14 +85,17 @@ const LIES: readonly (readonly [string, readonly string[], readonly Buffer[]])[]
     [described(`perigee-${"0".repeat(32)}`, 9), at(5).frame(FRAME.at)],
   ],
   ["a place in no region", ["corrupt"], [at(9).frame(FRAME.at)]],
+  ["what NIXL needs, to a reader without", ["corrupt"], [frameOf(FRAME.agent, Buffer.alloc(99))]],
+  ["a place for NIXL, to a reader without", ["timed_out"], [at(9).frame(FRAME.remote)]],
+  ["word that what was not read stands", ["timed_out"], [at(9).frame(FRAME.stands)]],
   ["an end of no code", ["failed"], [frameOf(FRAME.end, Buffer.from([0, 0, 0, 1, 200, 65]))]],
 ];
 
 test.for(LIES)("[TR19] an owner that lies: %s", async ([, codes, frames]) => {
-  const port = await lyingOwner((socket) => socket.write(Buffer.concat(frames)));
+  liar = await lyingOwner(secret, (socket) => socket.write(Buffer.concat(frames)));
   const whole = new Uint8Array(600_000).fill(9);
   const read = client.read({
-    peer: { host: "127.0.0.1", port },
+    peer: { host: "127.0.0.1", port: liar.port },
     offer: randomBytes(16).toString("hex"),
     pieces: [{ index: 0, into: [whole.subarray(1000, 2000)] }],
     deadlineMs: 400,
@@ -134,6 +117,7 @@ const QUESTIONS: readonly (readonly [string, Buffer])[] = [
   ["a frame of 4 GiB", Buffer.from([255, 255, 255, 255, 16])],
   ["one read twice", Buffer.concat([asks(1, 1), asks(1, 1)])],
   ["a frame that ends early", frameOf(FRAME.cancel, Buffer.of(1))],
+  ["half a check", frameOf(FRAME.check, Buffer.of(1))],
   ["an owner's frame", frameOf(FRAME.end)],
 ];
 

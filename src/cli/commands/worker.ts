@@ -74,11 +74,12 @@ async function readRole(flags: WorkerFlags, warn: (text: string) => void): Promi
 function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
   const advertised = config.advertise === null ? null : readUrl(config.advertise);
   const { role, kvTransferHost: host = null, kvTransferPort: port, kvTransferPath: path } = config;
+  const { kvTransferNixl: nixl } = config;
   const travels = config.kvTransfer ?? role !== "both";
   return {
     secrets,
     kvTransfer: travels
-      ? { ...(host !== null && { host }), port, path, secrets: [...secrets] }
+      ? { ...(host !== null && { host }), port, path, nixl, secrets: [...secrets] }
       : null,
     identify: (listening): WorkerIdentity => {
       const url = advertised ?? reachable(listening);

@@ -75,6 +75,15 @@ export const WorkerOptions = z
         "How keys and values come from a worker on this machine: auto, from GPU to GPU where " +
           "one reaches the other; host, through host memory.",
       ),
+    kvTransferNixl: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "Path or name of libnixl_capi.so: keys and values in host memory go by NIXL between " +
+          "workers that have it, over a network that asks for no secret; none: not used.",
+      ),
   })
   .readonly();
 /** Options as they are given. */

@@ -1,6 +1,7 @@
 import type { Timer } from "#base";
 import type { EngineOptions } from "#engine/protocol";
 import {
+  exposeMemory,
   openAsker,
   openQuestionServer,
   openTransferClient,
@@ -11,18 +12,21 @@ import {
 } from "#transfer";
 import type { PeerPort } from "./peer-port.ts";
 
-type Listening = Pick<NonNullable<EngineOptions["kvTransfer"]>, "host" | "port" | "secrets">;
+type Listening = Pick<
+  NonNullable<EngineOptions["kvTransfer"]>,
+  "host" | "port" | "nixl" | "secrets"
+>;
 
 /**
  * Opens this engine's connection to others. Rejects with INVALID_ARGUMENT for an address that other
- * machines reach without a secret, and where the address cannot be used.
+ * machines reach without a secret, for a NIXL that cannot be used, and where the address cannot be.
  */
 export async function openPeerPort(
-  { host, port, secrets }: Listening,
+  { host, port, nixl, secrets }: Listening,
   timer: Timer,
 ): Promise<PeerPort> {
   const [secret = "", ...formerSecrets] = secrets;
-  const own = secret === "" ? {} : { secret };
+  const own = { ...(secret !== "" && { secret }), ...(nixl !== null && { nixl }) };
   const data = await openTransferServer({ host, ...own, formerSecrets });
   let forgotten: (description: string) => void = () => {};
   const onForgotten = (description: string) => forgotten(description);
@@ -42,6 +46,8 @@ export async function openPeerPort(
       dataPort: data.address.port,
       offer: (shape) => data.offer(shape),
       share: sharedRegion,
+      expose: exposeMemory,
+      sent: () => data.stats().pieces,
       place: (description, bytes) => {
         const memory = placedMemory(description, bytes);
         placed.push(memory);

@@ -1,5 +1,12 @@
 /** How engines reach each other: what this room needs of `#transfer`. */
-import type { CopyPlaced, PieceRanges, PlacedMemory, SharedRegion, WantedPiece } from "#transfer";
+import type {
+  CopyPlaced,
+  PieceRanges,
+  PiecesByWay,
+  PlacedMemory,
+  SharedRegion,
+  WantedPiece,
+} from "#transfer";
 
 /** Where another engine's blocks can be read. */
 export interface PeerAddress {
@@ -53,6 +60,10 @@ export interface PeerPort {
   }): PortOffer;
   /** Memory from which engines of this machine take pieces without a connection; null: none. */
   share(bytes: number): SharedRegion | null;
+  /** Lets networks reach memory of so many bytes; the result ends that. */
+  expose(first: Uint8Array, bytes: number): () => void;
+  /** Pieces that others have taken, by the way that they went. */
+  sent(): PiecesByWay;
   /** Makes memory known that other engines of this machine reach by a description. */
   place(description: string, bytes: number): PlacedMemory;
   /** Calls back with descriptions of others' memory that are not used any more. */

@@ -1,7 +1,14 @@
 import { assert } from "#base";
 import type { DevicePlace, PeerLink, Pull } from "#engine/tiers";
 import type { PeerJob } from "#kvcache";
-import type { CopyPlaced, PieceRanges, PlacedMemory, SharedRegion, WantedPiece } from "#transfer";
+import type {
+  CopyPlaced,
+  PieceRanges,
+  PiecesByWay,
+  PlacedMemory,
+  SharedRegion,
+  WantedPiece,
+} from "#transfer";
 import type { PeerAddress, PeerPort, PortOffer } from "./peer-port.ts";
 
 /** Where the pieces of one transfer come from. */
@@ -92,6 +99,14 @@ export class PeerTraffic implements PeerLink {
 
   share(bytes: number): SharedRegion | null {
     return this.#port.share(bytes);
+  }
+
+  sent(): PiecesByWay {
+    return this.#port.sent();
+  }
+
+  expose(first: Uint8Array, bytes: number): () => void {
+    return this.#port.expose(first, bytes);
   }
 
   place(description: string, bytes: number): void {

@@ -107,7 +107,8 @@ export class MockMemory {
     const { copy, offload, onboard } = this.#stats;
     const { reads, writes } = this.#disk;
     const disk = { reads: { ...reads }, writes: { ...writes } };
-    return { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard }, disk };
+    const sent = { bytes: 0, mapped: 0, nixl: 0 };
+    return { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard }, disk, sent };
   }
 
   /** Drops the jobs under way. */

@@ -11,6 +11,15 @@ export const KvTransferOptions = z.strictObject({
       "How blocks come here: auto, from the device of an engine on this machine to this one's " +
         "where it reaches it; host, always through host memory.",
     ),
+  nixl: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      "Path or name of libnixl_capi.so: blocks in host memory go by NIXL between engines that " +
+        "have it, over a network that asks for no secret; null: not used.",
+    ),
   secrets: z
     .array(z.string().min(1))
     .default([])

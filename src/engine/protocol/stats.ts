@@ -68,4 +68,9 @@ export interface CacheReport extends Omit<CacheStats, "levels"> {
   /** The device, then host memory and disk where there are such levels. */
   readonly levels: readonly CacheLevelReport[];
   readonly moves: Readonly<Record<MoveDirection, MoveReport>>;
+  /**
+   * Pieces of blocks that engines of other threads and processes took: sent as bytes, copied by
+   * them out of memory of this machine, or read by NIXL.
+   */
+  readonly sent: Readonly<Record<"bytes" | "mapped" | "nixl", number>>;
 }

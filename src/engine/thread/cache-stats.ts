@@ -3,6 +3,7 @@
 import type { CacheLevelReport, CacheReport, MoveReport } from "#engine/protocol";
 import type { MoveStats, TrafficStats } from "#engine/tiers";
 import type { KvCache, LevelStats } from "#kvcache";
+import type { PiecesByWay } from "#transfer";
 
 const MS_PER_SECOND = 1000;
 const LEVEL_NAMES = ["device", "host", "disk"] as const;
@@ -15,6 +16,7 @@ export interface CountedMemory {
     readonly copy: MoveStats;
     readonly offload: MoveStats;
     readonly onboard: MoveStats;
+    readonly sent: PiecesByWay;
     readonly disk: { readonly reads: TrafficStats; readonly writes: TrafficStats } | null;
   };
 }
@@ -22,9 +24,10 @@ export interface CountedMemory {
 /** Reads some thirty numbers, without a scan: made when they are due, not in every step. */
 export function cacheStats(memory: CountedMemory): CacheReport {
   const { levels, ...rest } = memory.cache.stats();
-  const { copy, offload, onboard, disk } = memory.stats();
+  const { copy, offload, onboard, disk, sent } = memory.stats();
   return {
     ...rest,
+    sent,
     levels: levels.map(levelStats),
     moves: {
       copy: moveStats(copy),

@@ -13,7 +13,7 @@ import {
   type LoadCostOptions,
   type NodeId,
 } from "#kvcache";
-import type { SharedRegion } from "#transfer";
+import type { PiecesByWay, SharedRegion } from "#transfer";
 import { DevicePulls } from "./device-pulls.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
@@ -55,6 +55,7 @@ export interface CacheMemoryOptions {
 /** Host memory that blocks pass through on their way to disk where no host level is requested. */
 const STAGING_BYTES = 64 * 2 ** 20;
 const STAGING_BLOCKS_MIN = 8;
+const NOTHING_SENT: PiecesByWay = { bytes: 0, mapped: 0, nixl: 0 };
 
 /** Parts that `open` makes first. */
 interface OpenedParts {
@@ -84,6 +85,7 @@ export class CacheMemory {
   readonly #mover: LevelMover;
   readonly #pulls: DevicePulls | null;
   readonly #shared: SharedParts | null;
+  readonly #peers: PeerLink | null;
   #onReceived: (ended: EndedReceive) => void = () => {};
 
   private constructor(parts: {
@@ -97,6 +99,7 @@ export class CacheMemory {
     readonly pulls: DevicePulls | null;
     readonly sharingScope: string | null;
     readonly shared: SharedParts | null;
+    readonly peers: PeerLink | null;
   }) {
     this.cache = parts.cache;
     this.blocks = parts.blocks;
@@ -109,6 +112,7 @@ export class CacheMemory {
     this.#pulls = parts.pulls;
     this.sharingScope = parts.sharingScope;
     this.#shared = parts.shared;
+    this.#peers = parts.peers;
   }
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
@@ -152,7 +156,7 @@ export class CacheMemory {
     const { peers = null } = options;
     const shared = peers === null ? null : new SharedParts(peers);
     const hostOf = (pool: KvPool) =>
-      hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks, shared?.allocate) : null;
+      hostBlocks > 0 ? allocateHost({ device, pool, blocks: hostBlocks, shared }) : null;
     const host = hostOf(blocks);
     const beside = drafterBlocks && { cache: drafterBlocks, host: hostOf(drafterBlocks) };
     const cache = new KvCache({
@@ -180,7 +184,7 @@ export class CacheMemory {
     const hosts = [host, beside?.host].filter((found) => found != null);
     const sharingScope = place(options, pulls);
     const parts = { cache, blocks, drafterBlocks, cost, device, hosts, mover, pulls, sharingScope };
-    return new CacheMemory({ ...parts, shared });
+    return new CacheMemory({ ...parts, shared, peers });
   }
 
   /** Calls back with each transfer from another engine whose last block has come, or failed. */
@@ -220,9 +224,9 @@ export class CacheMemory {
     return loads;
   }
 
-  /** Moves since the start. */
-  stats(): LevelMoverStats {
-    return this.#mover.stats();
+  /** Moves since the start, and pieces that other engines took. */
+  stats(): LevelMoverStats & { readonly sent: PiecesByWay } {
+    return { ...this.#mover.stats(), sent: this.#peers?.sent() ?? NOTHING_SENT };
   }
 
   /**
@@ -244,18 +248,50 @@ export class CacheMemory {
     this.#pulls?.close();
     this.#device.release(this.blocks);
     if (this.drafterBlocks !== null) this.#device.release(this.drafterBlocks);
+    this.#shared?.conceal();
     for (const host of this.#hosts) this.#device.release(host);
     this.#shared?.release();
   }
+}
+
+/** Host blocks that other engines reach as far as their memory allows. */
+function allocateHost(parts: {
+  readonly device: Device;
+  readonly pool: KvPool;
+  readonly blocks: number;
+  readonly shared: SharedParts | null;
+}): HostBlocks {
+  const { device, pool, blocks, shared } = parts;
+  const before = shared?.count;
+  const host = device.allocateHostBlocks(pool, blocks, shared?.allocate);
+  if (shared !== null && shared.count === before) {
+    shared.expose(device.hostBlock(host, 0), blocks * host.bytesPerBlock);
+  }
+  return host;
 }
 
 /** Host memory that other engines of this machine take blocks from. */
 class SharedParts {
   readonly #peers: PeerLink;
   readonly #parts: SharedRegion[] = [];
+  readonly #exposed: (() => void)[] = [];
 
   constructor(peers: PeerLink) {
     this.#peers = peers;
+  }
+
+  /** Blocks that the device allocated itself, which only networks of machines reach. */
+  expose(first: Uint8Array, bytes: number): void {
+    this.#exposed.push(this.#peers.expose(first, bytes));
+  }
+
+  get count(): number {
+    return this.#parts.length;
+  }
+
+  /** No network may reach blocks any more. */
+  conceal(): void {
+    for (const conceal of this.#exposed.splice(0)) conceal();
   }
 
   readonly allocate = (bytes: number): bigint | null => {

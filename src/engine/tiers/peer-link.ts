@@ -1,5 +1,5 @@
 import type { PeerJob } from "#kvcache";
-import type { ForeignRange, SharedRegion } from "#transfer";
+import type { ForeignRange, PiecesByWay, SharedRegion } from "#transfer";
 
 /** A part of what this engine's device holds of blocks, as other engines are told of it. */
 export interface DevicePlace {
@@ -27,6 +27,13 @@ export interface PeerLink {
    * null: there is none.
    */
   share(bytes: number): SharedRegion | null;
+  /**
+   * Lets networks of other machines reach memory of so many bytes, which `first` begins. To be
+   * called back before it is released.
+   */
+  expose(first: Uint8Array, bytes: number): () => void;
+  /** Pieces that others have taken, by the way that they went. */
+  sent(): PiecesByWay;
   /** Tells what reaches the device's blocks: once, before the first of them is sent. */
   place(description: string, bytes: number): void;
   /** As `send`, of a block on the device. */

@@ -103,7 +103,7 @@ export class PlayedPeer implements AsyncDisposable {
   static async open(
     answer: (ask: BlockAsk, peer: PlayedPeer) => Promise<BlockAnswer | Uint8Array> | Uint8Array,
   ): Promise<PlayedPeer> {
-    const address = { host: "127.0.0.1", port: 0, secrets: [] };
+    const address = { host: "127.0.0.1", port: 0, nixl: null, secrets: [] };
     const peer = new PlayedPeer(await openPeerPort(address, systemTimer));
     peer.port.onAsk(async (message) => {
       if (message.length === 0) return message;
