@@ -1,14 +1,16 @@
 /**
  * node bench/cluster/kv-pool.mjs [--requests 40] [--rounds 2] [--prefixes 20] [--seed 1]
- *   [--model DIR] [--out FILE]
+ *   [--shares 3,8] [--policies round-robin,kv] [--model DIR] [--out FILE]
  *
  * What it brings that workers fetch each other's keys and values: four workers on the CPU with one
- * thread each and a router, all processes of their own, with and without --kv-transfer, by the
- * policies round-robin and kv. Prompts begin with one of several prefixes, drawn by the seed, whose
- * blocks are three times what one worker's device and host memory hold, and less than all four's.
- * Two requests run at a time. After the measured ones a worker is killed (SIGKILL) while it has a
- * request, and as many follow. The fleets with and without transfers run together and get eight of
- * the same requests in turn: what else runs on the machine disturbs both. Each round has its own.
+ * thread each and a router, all processes of their own, with and without --kv-transfer, and with
+ * a fifth worker that gives memory for all prefixes (--role kv), by the policies round-robin and
+ * kv. Prompts begin with one of several prefixes, drawn by the seed, whose blocks are as many times
+ * what one worker's device and host memory hold as --shares says: with 3 less than all four's, with
+ * 8 twice as many. Two requests run at a time. After the measured ones a worker is killed (SIGKILL)
+ * while it has a request, and as many follow. The fleets of one policy run together and get eight
+ * of the same requests in turn: what else runs on the machine disturbs all. Each round has its own.
+ * The file keeps a report for each share; those of other shares stay.
  *
  *   hitRate    cached of all prompt tokens, as clients are told in `usage`
  *   ttftP50, ttftP90    ms from the request to its first text, by the client's clock
@@ -19,7 +21,7 @@
  *              nothing (float32, each sampled by its own seed)
  *   othersBusy share of the machine's cores that processes outside this benchmark used
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -36,6 +38,8 @@ const { values: flags } = readFlags({
     rounds: { type: "number", default: 2, min: 1 },
     prefixes: { type: "number", default: 20, min: 4 },
     seed: { type: "number", default: 1 },
+    shares: { type: "string", default: "3,8" },
+    policies: { type: "string", default: "round-robin,kv" },
     model: { type: "string", default: `${root}models/pocket` },
     out: { type: "string", default: `${root}bench/results/kv-pool.json` },
   },
@@ -50,9 +54,12 @@ const PREFIX_TOKENS = 768;
 const SUFFIX_TOKENS = 32;
 const OUTPUT_TOKENS = 8;
 const CONTEXT_TOKENS = 1024;
-/** All prefixes are three times what one worker holds. */
-const WORKER_BLOCKS = Math.ceil((flags.prefixes * PREFIX_TOKENS) / BLOCK / 3);
-const DEVICE_BLOCKS = Math.floor(WORKER_BLOCKS * 0.4);
+const PREFIX_BLOCKS = (flags.prefixes * PREFIX_TOKENS) / BLOCK;
+/** Of the blocks that one worker holds; at least two prompts run. */
+const DEVICE_SHARE = 0.4;
+const DEVICE_BLOCKS_MIN = 110;
+/** The memory that a worker of the role kv gives: all prefixes, and ends of prompts. */
+const MEMORY_BLOCKS = Math.ceil(1.25 * PREFIX_BLOCKS);
 const MS_PER_TICK = 10;
 const LIMIT_MS = 60_000;
 /** What the router follows of the workers' caches must have arrived. */
@@ -118,13 +125,25 @@ const workerWords = (more) => [
   ...["--answering-threads", "0", ...more],
 ];
 
-async function startFleet({ policy, transfer }, bytes) {
+/** Blocks of one worker's device and host memory. */
+function levelsOf(share) {
+  const all = Math.ceil(PREFIX_BLOCKS / share);
+  const device = Math.max(DEVICE_BLOCKS_MIN, Math.floor(all * DEVICE_SHARE));
+  return { device, host: Math.max(0, all - device) };
+}
+
+async function startFleet({ policy, transfer, memory, share }, bytes) {
+  const { device, host } = levelsOf(share);
   const words = workerWords([
-    ...["--kv-pool-bytes", String(DEVICE_BLOCKS * bytes)],
-    ...["--host-cache-bytes", String((WORKER_BLOCKS - DEVICE_BLOCKS) * bytes)],
+    ...["--kv-pool-bytes", String(device * bytes)],
+    ...["--host-cache-bytes", String(host * bytes)],
     ...["--kv-transfer", transfer ? "on" : "off"],
   ]);
-  const workers = await Promise.all(Array.from({ length: WORKERS }, () => startServer(words)));
+  const memoryBytes = String(MEMORY_BLOCKS * bytes);
+  const kv = workerWords(["--role", "kv", "--host-cache-bytes", memoryBytes]);
+  const all = Array.from({ length: WORKERS }, () => words);
+  const workers = await Promise.all(all.map(startServer));
+  if (memory) workers.push(await startServer(kv));
   const given = workers.flatMap(({ url }) => ["--worker", url]);
   const router = await startServer(["route", "--port", "0", "--policy", policy, ...given]);
   await until("the router's workers", async () => (await fetch(`${router.url}/health`)).ok);
@@ -251,12 +270,12 @@ async function measureDeath(fleets, { bodies, right }) {
   });
 }
 
-/** Both fleets of a policy, without transfers and with them. */
-async function runPolicy(policy, { traffic, right, bytes }) {
+/** The fleets of a policy: without transfers, with them, and with memory beside. */
+async function runPolicy(policy, share, { traffic, right, bytes }) {
   const ticks = busyTicks();
   const ownMs = usageOf([process]).cpuMs;
   const startMs = performance.now();
-  const settings = [false, true].map((transfer) => ({ policy, transfer }));
+  const settings = KINDS.map((kind) => ({ share, policy, ...kind }));
   const fleets = [];
   try {
     for (const setting of settings) fleets.push(await startFleet(setting, bytes));
@@ -298,7 +317,11 @@ const FIELDS = ["hitRate", "ttftP50", "ttftP90", "cpuMs", "received"];
 /** Means of a setting's runs, and the sums of what must not be. */
 function meansOf(setting, runs) {
   const own = runs.filter(
-    ({ policy, transfer }) => policy === setting.policy && transfer === setting.transfer,
+    ({ share, policy, transfer, memory }) =>
+      share === setting.share &&
+      policy === setting.policy &&
+      transfer === setting.transfer &&
+      memory === setting.memory,
   );
   const total = (pick) => own.reduce((sum, run) => sum + pick(run), 0);
   const of = (pick) => rounded(total(pick) / own.length);
@@ -315,9 +338,15 @@ function meansOf(setting, runs) {
   };
 }
 
-const POLICIES = ["round-robin", "kv"];
-const SETTINGS = POLICIES.flatMap((policy) =>
-  [false, true].map((transfer) => ({ policy, transfer })),
+const POLICIES = flags.policies.split(",");
+const SHARES = flags.shares.split(",").map(Number);
+const KINDS = [
+  { transfer: false, memory: false },
+  { transfer: true, memory: false },
+  { transfer: true, memory: true },
+];
+const SETTINGS = SHARES.flatMap((share) =>
+  POLICIES.flatMap((policy) => KINDS.map((kind) => ({ share, policy, ...kind }))),
 );
 const startMs = performance.now();
 const runs = [];
@@ -326,23 +355,32 @@ for (let round = 0; round < flags.rounds; round++) {
   const traffic = makeTraffic(flags.seed + round);
   const given = { traffic, ...(await rightTexts(traffic)) };
   blockSize = given.bytes;
-  for (const policy of POLICIES) {
-    const both = (await runPolicy(policy, given)).map((run) => ({ round, ...run }));
-    for (const run of both) console.error(JSON.stringify(run));
-    runs.push(...both);
+  for (const share of SHARES) {
+    for (const policy of POLICIES) {
+      const all = (await runPolicy(policy, share, given)).map((run) => ({ round, ...run }));
+      for (const run of all) console.error(JSON.stringify(run));
+      runs.push(...all);
+    }
   }
 }
-const report = {
+const seconds = Math.round((performance.now() - startMs) / 1000);
+const ofShare = (list, share) => list.filter((each) => each.share === share);
+const reports = SHARES.map((share) => ({
+  share,
   command: `node bench/cluster/kv-pool.mjs ${process.argv.slice(2).join(" ")}`.trim(),
   machine: describeMachine(),
   note: `means of ${flags.rounds} rounds; failed and wrong are of all runs together`,
-  seconds: Math.round((performance.now() - startMs) / 1000),
+  seconds,
   ...{ workers: WORKERS, atOnce: AT_ONCE, requests: flags.requests, prefixes: flags.prefixes },
-  ...{ prefixTokens: PREFIX_TOKENS, workerBlocks: WORKER_BLOCKS, blockBytes: blockSize },
-  rows: SETTINGS.map((setting) => meansOf(setting, runs)),
-  runs,
-};
-for (const row of report.rows) console.log(JSON.stringify(row));
+  ...{ prefixTokens: PREFIX_TOKENS, prefixBlocks: PREFIX_BLOCKS, blockBytes: blockSize },
+  ...{ memoryBlocks: MEMORY_BLOCKS, levels: levelsOf(share) },
+  rows: ofShare(SETTINGS, share).map((setting) => meansOf(setting, runs)),
+  runs: ofShare(runs, share),
+}));
+const rows = reports.flatMap((report) => report.rows);
+for (const row of rows) console.log(JSON.stringify(row));
+const known = existsSync(flags.out) ? JSON.parse(readFileSync(flags.out, "utf8")).reports : [];
+const others = known.filter(({ share }) => !SHARES.includes(share));
 mkdirSync(dirname(flags.out), { recursive: true });
-writeFileSync(flags.out, `${JSON.stringify(report, null, 1)}\n`);
-if (report.rows.some(({ failed, wrong }) => failed + wrong > 0)) process.exitCode = 1;
+writeFileSync(flags.out, `${JSON.stringify({ reports: [...others, ...reports] }, null, 1)}\n`);
+if (rows.some(({ failed, wrong }) => failed + wrong > 0)) process.exitCode = 1;

@@ -23,6 +23,7 @@ import {
   readFiles,
   readTemplateOption,
   requestName,
+  requestsAtOnce,
   type SamplingDefaults,
   type StartOptions,
   type StartPrompt,
@@ -40,6 +41,8 @@ import {
   type GenerateOptions,
   type GenerateResult,
   type KvEventSource,
+  type KvFillOptions,
+  type KvFillResult,
   type LoadOptions,
   type LoadPhase,
   type LoadProgress,
@@ -56,9 +59,6 @@ import {
 } from "#engine/protocol";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
-
-/** Sequences that one caller may queue beyond those that run at once. */
-const FOLLOWING_SEQUENCES = 64;
 
 /** `LLM.load`'s options: the engine's, and callbacks for warnings and progress. */
 export interface LlmOptions extends LoadOptions {
@@ -108,7 +108,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #warnOnce: (message: string) => void;
   readonly #starter: RequestStarter;
   readonly #source: Pick<ModelParts, "path" | "template">;
-  #closed: Promise<void> | null = null;
+  #closed: Promise<unknown> | null = null;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
@@ -358,13 +358,15 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   requestsAtOnce(n: number): number {
-    const { runningSequencesMax, waitingSequencesMax } = this.#settings.scheduler;
-    const sequences = Math.min(waitingSequencesMax, runningSequencesMax + FOLLOWING_SEQUENCES);
-    return Math.max(1, Math.floor(sequences / n));
+    return requestsAtOnce(this.#settings.scheduler, n);
   }
 
   async forgetCached(): Promise<void> {
     await this.#client.forgetCached();
+  }
+
+  fill(fill: KvFillOptions): Promise<KvFillResult> {
+    return this.#client.fill(fill);
   }
 
   async drain(): Promise<void> {
@@ -373,12 +375,8 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Cancels running requests and frees the model. May be called repeatedly. */
   async close(): Promise<void> {
-    this.#closed ??= this.#free();
+    this.#closed ??= Promise.all([this.#client.close(), this.#text.dispose()]);
     await this.#closed;
-  }
-
-  async #free(): Promise<void> {
-    await Promise.all([this.#client.close(), this.#text.dispose()]);
   }
 
   /** For a model that shares them. */

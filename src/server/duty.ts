@@ -3,11 +3,12 @@ import { assert, EngineError, isPlainObject } from "#base";
 
 /**
  * prefill: computes prompts for others, and whole requests where no other can · decode: gets
- * requests, whose prompts others compute · both: computes its own prompts.
+ * requests, whose prompts others compute · both: computes its own prompts · kv: holds keys and
+ * values for others, without weights, from its start to its end.
  */
 export type WorkerRole = (typeof WORKER_ROLES)[number];
 
-export const WORKER_ROLES = ["both", "prefill", "decode"] as const;
+export const WORKER_ROLES = ["both", "prefill", "decode", "kv"] as const;
 
 /** A role, and how often it has changed since the start of the process. */
 export interface Duty {

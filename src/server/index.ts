@@ -16,6 +16,8 @@
  *   operations.ts         health, version, metrics, server info
  *   worker-info.ts        what routers read of a worker; load-routes.ts: what those of other
  *                         engines do
+ *   kv-fill.ts            a worker that gives memory alone is told which blocks to fetch
+ *   fleet-access.ts       who may change what a worker does for its fleet
  *   worker-role.ts        its role changes while it runs; duty.ts: requests of before get 409
  *   metrics.ts            Prometheus metrics, also under vLLM's names: metrics-catalogue.ts and
  *                         metrics-cache.ts have their names and values, metric.ts the form of one

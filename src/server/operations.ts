@@ -71,6 +71,7 @@ const ENDPOINTS = [
   "POST /reset_prefix_cache",
   "GET /worker_info",
   "POST /worker_role",
+  "POST /kv_fill",
 ];
 
 /** The engine's state, or `draining` if the server accepts no more requests. */

@@ -22,6 +22,7 @@ import { createContext, type ServerContext } from "./context.ts";
 import { openApp } from "./http-app.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
 import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
+import { kvFillRoute } from "./kv-fill.ts";
 import { Listener, type TakeConnection } from "./listener.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { answerNotReady } from "./not-ready.ts";
@@ -161,6 +162,7 @@ async function serve(
       for (const listener of roleListeners) listener();
     },
   });
+  kvFillRoute(app, context, fleetSecrets);
   const answerHere = await openApp(app);
   if (isShared(model)) {
     const { log } = app;

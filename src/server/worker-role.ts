@@ -1,10 +1,9 @@
 /** `POST /worker_role`: what a worker does in its fleet changes while it runs. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import { EngineError } from "#base";
-import { holdsKey, isLoopback } from "./access.ts";
 import type { ServerContext } from "./context.ts";
 import type { WorkerRole } from "./duty.ts";
-import { HttpError } from "./http-errors.ts";
+import { checkFleetAccess } from "./fleet-access.ts";
 import { parseRequest } from "./openai/parse-request.ts";
 import { RoleRequest } from "./openai/role-request.ts";
 import type { WorkerIdentity } from "./worker-info.ts";
@@ -28,9 +27,11 @@ export function workerRoleRoute(
 ): void {
   const { admission } = context;
   app.post("/worker_role", async (request) => {
-    checkAccess(request, context, fleetSecrets);
+    // Another role moves the fleet's work.
+    checkFleetAccess(request, context, { secrets: fleetSecrets, action: "change role" });
     const { role, role_epoch: epoch } = parseRequest(RoleRequest, request.body);
     const { duty } = admission;
+    checkMemory(duty.role, role);
     if (epoch != null && epoch !== duty.roleEpoch) throw changedMeanwhile(epoch, duty.roleEpoch);
     checkRole(context, role);
     if (role !== duty.role) {
@@ -43,27 +44,17 @@ export function workerRoleRoute(
   });
 }
 
-/** Another role moves the fleet's work: not every client may give one. */
-function checkAccess(
-  request: FastifyRequest,
-  { config }: ServerContext,
-  secrets: readonly string[],
-): void {
-  if (secrets.length > 0) {
-    if (holdsKey(request, secrets)) return;
-    throw new HttpError(
-      403,
-      "forbidden",
-      "Cannot change role: the fleet's secret must be given, current value is another key; send " +
-        "a line of --cluster-secret-file as `Authorization: Bearer SECRET`",
-    );
-  }
-  if (config.apiKey.length > 0 || isLoopback(config.host)) return;
-  throw new HttpError(
-    403,
-    "forbidden",
-    "Cannot change role: a server that others reach must have a secret, current value is none; " +
-      "start it with --cluster-secret-file",
+/** Whether it has weights is decided when it starts. */
+function checkMemory(current: WorkerRole, role: WorkerRole): void {
+  if ((current === "kv") === (role === "kv")) return;
+  const why =
+    current === "kv"
+      ? "the worker must have weights, with role kv it has none"
+      : "the worker must give memory alone, it has weights";
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot change role from ${current} to ${role}: ${why}; start another one with --role ${role}`,
+    { param: "role" },
   );
 }
 

@@ -430,6 +430,19 @@ const ignored = [
   "include_reasoning",
 ];
 
+/** Of `/kv_fill`. */
+const fills: Readonly<Record<string, FieldValues>> = {
+  prompt_token_ids: ids("[5,6,7]"),
+  reused_tokens: integer("0", "16"),
+  source: { right: ['{"host":"127.0.0.1","port":9}'], hostile: kvSources },
+  "source.host": {
+    ...{ right: ['"127.0.0.1"'], hostile: text.hostile },
+    around: '{"host":$,"port":9}',
+  },
+  "source.port": { ...integer("1", "9"), around: '{"host":"127.0.0.1","port":$}' },
+  deadline_ms: integer("1", "500"),
+};
+
 const refused = [
   ...["logprob_token_ids", "repetition_detection", "thinking_token_budget"],
   ...["prompt_embeds", "kv_transfer_params", "ec_transfer_params", "vllm_xargs", "audio"],
@@ -443,6 +456,7 @@ export const FIELD_VALUES: Readonly<Record<string, FieldValues>> = {
   ...structure,
   ...delivery,
   ...moved,
+  ...fills,
   ...conversation,
   ...Object.fromEntries(ignored.map((name) => [name, anything])),
   ...Object.fromEntries(refused.map((name) => [name, unsupported()])),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ChatRequest } from "../../src/server/openai/chat-request.ts";
 import { CompletionsRequest } from "../../src/server/openai/completions-request.ts";
 import { EmbeddingsRequest } from "../../src/server/openai/embeddings.ts";
+import { FillRequest } from "../../src/server/openai/fill-request.ts";
 import { DetokenizeRequest, TokenizeRequest } from "../../src/server/openai/tokenize.ts";
 import type { JsonFields } from "./json-text.ts";
 
@@ -50,6 +51,12 @@ export const BODY_ROUTES: readonly BodyRoute[] = [
   },
   { path: "/tokenize", schema: TokenizeRequest, body: { prompt: '"A cache"' }, streams: false },
   { path: "/detokenize", schema: DetokenizeRequest, body: { tokens: "[5, 6]" }, streams: false },
+  {
+    path: "/kv_fill",
+    schema: FillRequest,
+    body: { prompt_token_ids: "[5, 6]", source: '{"host":"127.0.0.1","port":9}' },
+    streams: false,
+  },
 ];
 
 /** JSON schema, as far as fields are found in it. */

@@ -79,7 +79,10 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
   return {
     secrets,
     kvTransfer: travels
-      ? { ...(host !== null && { host }), port, path, nixl, secrets: [...secrets] }
+      ? {
+          ...(host !== null && { host }),
+          ...{ port, path, nixl, secrets: [...secrets], memoryAlone: role === "kv" },
+        }
       : null,
     identify: (listening): WorkerIdentity => {
       const url = advertised ?? reachable(listening);

@@ -11,6 +11,7 @@ import type {
   Rng,
   WaitingAhead,
 } from "#cluster/routing";
+import { computes } from "#cluster/routing";
 import { Conductor, type ExplainedDecision } from "./conductor.ts";
 import type { ConductorConfig } from "./conductor-config.ts";
 import type { Accepted, ConductorRequest, Decision, InstanceNumber, Rejected } from "./decision.ts";
@@ -325,6 +326,7 @@ export class FleetConductor implements RequestPlanner {
   }
 
   #joined(info: WorkerInfo): void {
+    if (!computes(info)) return;
     const name = groupOf(info);
     const group = this.#groups.get(name) ?? this.#newGroup(name);
     this.#groups.delete(name);

@@ -39,19 +39,20 @@ export const WorkerOptions = z
         "A worker that says nothing for this long has left; it speaks three times as often.",
       ),
     role: z
-      .enum(["both", "prefill", "decode"])
+      .enum(["both", "prefill", "decode", "kv"])
       .default("both")
       .describe(
         "What the worker does: prefill computes prompts for others, decode gets requests whose " +
-          "prompts those compute, both computes its own prompts.",
+          "prompts those compute, both computes its own prompts; kv computes nothing, reads no " +
+          "weights and holds keys and values for others in host-cache-bytes of memory.",
       ),
     kvTransfer: z
       .boolean()
       .nullable()
       .default(null)
       .describe(
-        "Give keys and values to other workers, and take theirs; none: with role prefill or " +
-          "decode.",
+        "Give keys and values to other workers, and take theirs; none: with role prefill, " +
+          "decode or kv.",
       ),
     kvTransferHost: z
       .string()
@@ -84,6 +85,10 @@ export const WorkerOptions = z
         "Path or name of libnixl_capi.so: keys and values in host memory go by NIXL between " +
           "workers that have it, over a network that asks for no secret; none: not used.",
       ),
+  })
+  .refine(({ role, kvTransfer }) => role !== "kv" || kvTransfer !== false, {
+    path: ["kvTransfer"],
+    error: "must be on with role kv, which does nothing else",
   })
   .readonly();
 /** Options as they are given. */

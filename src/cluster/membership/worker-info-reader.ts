@@ -16,7 +16,7 @@ const MODELS_MAX = 64;
 const LEVELS_MAX = 3;
 const GROUPS_MAX = 16;
 const PORT_MAX = 65_535;
-const ROLES: readonly WorkerRole[] = ["both", "prefill", "decode"];
+const ROLES: readonly WorkerRole[] = ["both", "prefill", "decode", "kv"];
 const STREAM_PREFIX = "perigee:kv:";
 /** The prefix, an id and an epoch. */
 const STREAM_LENGTH_MAX = 2 * TEXT_LENGTH_MAX + 100;

@@ -41,9 +41,10 @@ export interface WorkerInfo {
 
 /**
  * prefill: computes prompts for others, and whole requests where no other can · decode: gets
- * requests, whose prompts others compute · both: computes its own prompts.
+ * requests, whose prompts others compute · both: computes its own prompts · kv: holds keys and
+ * values for others and computes nothing.
  */
-export type WorkerRole = "both" | "prefill" | "decode";
+export type WorkerRole = "both" | "prefill" | "decode" | "kv";
 
 /** A role as its worker told it. */
 export interface ToldRole {

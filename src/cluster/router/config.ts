@@ -54,6 +54,13 @@ export const RouterOptions = z
         "When a request is rejected that would miss a deadline: predicted (at the load of when " +
           "its prompt will be computed), arrival (at the load of now), none.",
       ),
+    kvFill: z
+      .enum(["all", "reused", "off"])
+      .default("all")
+      .describe(
+        "What workers of the role kv fetch of computed prompts: reused (what was asked for more " +
+          "than once), all (the rest, too, while their memory is free), off.",
+      ),
     decisionLog: z
       .string()
       .min(1)

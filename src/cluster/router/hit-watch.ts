@@ -2,6 +2,7 @@
 import type { WorkerInfo } from "#cluster/protocol";
 import type { IndexedPrefixes, PrefixQuery, Routed } from "#cluster/routing";
 import type { FleetCaches } from "./fleet-caches.ts";
+import type { ComputedPrompt } from "./kv-fills.ts";
 import type { TokenOrigin } from "./prompt-reader.ts";
 import type { EndWatch, PromptUsage } from "./prompt-usage.ts";
 import type { TokenCounts, TokenWatch } from "./token-watch.ts";
@@ -10,6 +11,8 @@ export interface HitWatchOptions {
   readonly prefixes: IndexedPrefixes;
   readonly caches: FleetCaches;
   readonly tokens: TokenWatch;
+  /** Told of prompts that workers which announce their blocks have computed. */
+  readonly onComputed: (prompt: ComputedPrompt) => void;
   /** One line for operators. */
   readonly say: (message: string) => void;
 }
@@ -65,6 +68,10 @@ export class HitWatch {
         : null;
     return (usage, isComplete) => {
       told?.(usage, isComplete);
+      if (isComplete && place.announces) {
+        const seenBlocks = answer.before?.length ?? 0;
+        this.#options.onComputed({ query, tokens, worker, seenBlocks });
+      }
       if (usage === null) return;
       if (origin !== "text" && usage.promptTokens !== length) this.#mismatch(worker, usage, length);
       served(usage.cachedTokens);

@@ -1,6 +1,7 @@
 /** GET /v1/models: what the workers that are ready serve. */
 import type { FastifyInstance } from "fastify";
 import { EngineError, shortText } from "#base";
+import { computes } from "#cluster/routing";
 import type { RouterContext } from "./context.ts";
 
 interface ModelCard {
@@ -34,7 +35,7 @@ export function modelsRoutes(app: FastifyInstance, context: RouterContext): void
 function modelCards({ membership }: RouterContext, created: number): ModelCard[] {
   const cards = new Map<string, ModelCard>();
   for (const { info, state } of membership.workers.values()) {
-    if (state !== "ready") continue;
+    if (state !== "ready" || !computes(info)) continue;
     for (const id of info.models) {
       const known = cards.get(id);
       const lengths = [known?.max_model_len ?? 0, info.contextTokensMax].filter((n) => n > 0);

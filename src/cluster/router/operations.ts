@@ -2,6 +2,7 @@
 import type { FastifyInstance } from "fastify";
 import { EngineError } from "#base";
 import { readRedisAddress } from "#cluster/redis";
+import { computes } from "#cluster/routing";
 import { httpFailure } from "#server";
 import type { RouterContext } from "./context.ts";
 
@@ -29,7 +30,8 @@ function readinessProblem({ state, membership, links }: RouterContext): EngineEr
     return new EngineError("SHUTTING_DOWN", "The router is shutting down: running requests finish");
   }
   const ready = [...membership.workers.values()].some(
-    (member) => member.state === "ready" && links.find(member.info.id)?.breaker.state !== "open",
+    ({ info, state: own }) =>
+      own === "ready" && computes(info) && links.find(info.id)?.breaker.state !== "open",
   );
   if (ready) return null;
   const count = membership.workers.size;

@@ -18,8 +18,10 @@ import type { RouterContext } from "./context.ts";
 import { DeadlineMetrics } from "./deadline-metrics.ts";
 import { DecisionBook } from "./decision-book.ts";
 import { DecisionLog } from "./decision-log.ts";
+import { FillMetrics } from "./fill-metrics.ts";
 import { FleetCaches } from "./fleet-caches.ts";
 import { HitWatch } from "./hit-watch.ts";
+import { KvFills } from "./kv-fills.ts";
 import { ModelCodecs } from "./model-codecs.ts";
 import { NativeRelay } from "./native-relay.ts";
 import { PromptReader } from "./prompt-reader.ts";
@@ -70,7 +72,10 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     placeOf: (info, query) => caches.placeOf(info, query),
     ...{ clock: systemClock, ledger: ceiling },
   });
-  const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn });
+  const metrics = new FillMetrics(registry);
+  const fills = new KvFills({ membership, links, prefixes, kind: config.kvFill, metrics, warn });
+  const onComputed = fills.computed.bind(fills);
+  const hits = new HitWatch({ prefixes, caches, tokens: watch, onComputed, say: warn });
   const startingMs = config.redis === null ? 0 : STARTING_MS;
   const rng = seededRng(randomInt(2 ** 31));
   const { conductor, decisions, log } = conductorOf({ config, membership, registry, rng, warn });
@@ -107,7 +112,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const stopWatching = watchStatus(context, warn);
   const close = async () => {
     stopWatching();
-    for (const part of [sweep, loads, dispatcher, conductor]) part.close();
+    for (const part of [sweep, loads, dispatcher, conductor, fills]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close(), log?.close()]);
     await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
     native?.close();

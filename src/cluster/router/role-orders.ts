@@ -1,5 +1,6 @@
 /** Roles that workers are given: by an operator, or by the conductor. */
 import type { Member, Membership, ToldRole, WorkerRole } from "#cluster/protocol";
+import { computes } from "#cluster/routing";
 import { HttpError } from "#server";
 import type { RoleNews } from "./role-news.ts";
 import type { WorkerLink } from "./worker-link.ts";
@@ -62,7 +63,7 @@ export class RoleOrders {
   }
 
   #checkLast({ info }: Member): void {
-    if (info.role === "prefill") return;
+    if (info.role === "prefill" || !computes(info)) return;
     const { membership, links } = this.#options;
     const others = [...membership.workers.values()].filter(
       (other) => other.info.id !== info.id && answers(other, links.find(other.info.id)),
@@ -82,7 +83,9 @@ export class RoleOrders {
 
 /** Whether it takes requests whose answers are its own. */
 function answers({ info, state }: Member, link: WorkerLink | null): boolean {
-  return info.role !== "prefill" && state === "ready" && link?.breaker.admits === true;
+  return (
+    info.role !== "prefill" && computes(info) && state === "ready" && link?.breaker.admits === true
+  );
 }
 
 const SHOWN = 10;

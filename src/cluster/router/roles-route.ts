@@ -5,7 +5,7 @@ import type { WorkerRole } from "#cluster/protocol";
 import { HttpError, httpFailure, isLoopback } from "#server";
 import type { RouterContext } from "./context.ts";
 
-const ROLES: readonly WorkerRole[] = ["prefill", "decode", "both"];
+const ROLES: readonly WorkerRole[] = ["prefill", "decode", "both", "kv"];
 const WORKERS_MAX = 256;
 
 export function rolesRoute(app: FastifyInstance, context: RouterContext): void {

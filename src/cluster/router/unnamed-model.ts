@@ -1,6 +1,7 @@
 /** Which model a request means that names none. */
 import { EngineError, shortText } from "#base";
 import type { Member, WorkerInfo } from "#cluster/protocol";
+import { computes } from "#cluster/routing";
 import type { GenerationRequest } from "./generation-request.ts";
 import { withFirstField } from "./worker-body.ts";
 
@@ -17,8 +18,8 @@ export function withModel(
   members: ReadonlyMap<string, Member>,
 ): GenerationRequest {
   const { body, text } = request;
-  if ((body.model ?? null) !== null || members.size === 0) return request;
-  const infos = [...members.values()].map(({ info }) => info);
+  const infos = [...members.values()].map(({ info }) => info).filter(computes);
+  if ((body.model ?? null) !== null || infos.length === 0) return request;
   const model = commonModel(infos);
   if (model === null) throw unnamed(infos);
   const named = { ...body, model };

@@ -23,7 +23,7 @@ import { BLOCK_TOKENS, type PrefixFinder } from "./prefix-finder.ts";
 import type { EarlyRejection, PlanAsk, RequestPlanner, WaitingAhead } from "./request-planner.ts";
 import type { Reservation } from "./reservation.ts";
 import { type Fullness, fullness, type RoomLimits } from "./room.ts";
-import { serves } from "./served-model.ts";
+import { computes, serves } from "./served-model.ts";
 import { Traffic } from "./traffic.ts";
 
 /** What the dispatcher is made of. */
@@ -216,7 +216,7 @@ export class Dispatcher {
   laneOf(request: DispatchRequest): string {
     const ids: string[] = [];
     for (const { info, state } of this.#options.membership.workers.values()) {
-      const mayServe = serves(info, request.model) && state === "ready";
+      const mayServe = serves(info, request.model) && computes(info) && state === "ready";
       if (mayServe && hasRoom(request, info)) ids.push(info.id);
     }
     return ids.join(" ");
@@ -289,8 +289,9 @@ export class Dispatcher {
     planned: KvSourceChoice | null | undefined,
   ): KvSource | null {
     if (request.mayFetch !== true) return null;
-    if (planned === undefined) return this.sources.sourceFor(request, worker);
-    return planned === null ? null : this.sources.book(request, planned);
+    return planned === undefined
+      ? this.sources.sourceFor(request, worker)
+      : this.sources.planned(request, worker, planned);
   }
 
   #watch(reservation: Reservation, prompt: PromptInFlight): void {
@@ -349,8 +350,9 @@ export class Dispatcher {
     return heardMs === null || clock.nowMs() - Math.max(this.#startedMs, heardMs) < startingMs;
   }
 
-  #leftOut(request: DispatchRequest, { info, state }: Member): LeftOut | null {
+  #leftOut(request: DispatchRequest, { info, state }: Member): LeftOut | "memory" | null {
     if (!serves(info, request.model)) return "model";
+    if (!computes(info)) return "memory";
     if (state !== "ready") return "gone";
     const isOpen = this.#options.isOpen?.(info.id) ?? true;
     return request.excluded.has(info.id) || !isOpen ? "excluded" : null;

@@ -14,7 +14,7 @@
  *                        relative-speed.ts: whether it differs from others
  *   kv-sources.ts        who gives keys and values of a prompt to the worker that got it;
  *                        kv-source.ts: the choice
- *   served-model.ts      models and adapters by their names
+ *   served-model.ts      whether a worker computes; models and adapters by their names
  *   traffic.ts           how often requests come, and how long they are
  *   prefix-finder.ts     asks each index that knows of a worker
  *   in-flight-prefixes.ts   prompts that are not announced yet
@@ -52,7 +52,7 @@ export { FleetSpeeds } from "./fleet-speeds.ts";
 export { hashText } from "./hash-ring.ts";
 export { InFlightPrefixes, type PromptInFlight } from "./in-flight-prefixes.ts";
 export { prefixPlan, type TrafficOutlook } from "./kv-cost.ts";
-export type { KvSourceChoice } from "./kv-source.ts";
+export { type KvSourceChoice, mayGive } from "./kv-source.ts";
 export type { KvSource } from "./kv-sources.ts";
 export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
 export {
@@ -89,5 +89,5 @@ export type {
   ReservationWatcher,
 } from "./reservation.ts";
 export type { Fullness, RoomLimits } from "./room.ts";
-export { adapterOf, serves } from "./served-model.ts";
+export { adapterOf, computes, serves } from "./served-model.ts";
 export { SharedDispatch } from "./shared-dispatch.ts";

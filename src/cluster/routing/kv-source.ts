@@ -1,6 +1,7 @@
 import type { Candidate, RoutingRequest, TransferAddress, WorkerInfo } from "#cluster/protocol";
 import { prefixPlan } from "./kv-cost.ts";
 import { queueMs } from "./load.ts";
+import { computes } from "./served-model.ts";
 
 /** A worker that gives keys and values of a prompt to the one that gets the request. */
 export interface KvSourceChoice {
@@ -37,18 +38,53 @@ export function chooseKvSource(
   others: readonly Candidate[],
 ): KvSourceChoice | null {
   const own = prefixPlan(request, chosen);
-  const peers = others.filter(({ info }) => mayGive(info, chosen.info));
+  const peers = othersOf(chosen, others);
   const prefills = peers.filter(({ info }) => info.role === "prefill");
   if (prefills.length > 0 && own.uncachedTokens > LOCAL_TOKENS_MAX) {
-    return choiceOf(
-      request,
-      least(prefills, (peer) => readyMs(request, peer)),
-      true,
-    );
+    const first = least(prefills, (peer) => readyMs(request, peer));
+    return withMemory(request, choiceOf(request, first, true), others);
   }
+  return storedChoice(request, chosen, peers);
+}
+
+/**
+ * A worker that gives memory alone and has more of the prompt than the one that is to compute it:
+ * that one fetches it there first. Unchanged where there is none.
+ */
+export function withMemory(
+  request: RoutingRequest,
+  choice: KvSourceChoice | null,
+  others: readonly Candidate[],
+): KvSourceChoice | null {
+  if (choice?.compute !== true) return choice;
+  const memory = others.filter(
+    ({ info }) => !computes(info) && mayGive(info, choice.worker) && info.transfer !== undefined,
+  );
+  const most = least(memory, (peer) => prefixPlan(request, peer).uncachedTokens);
+  const prefix = most?.info.transfer;
+  if (most === null || prefix === undefined) return choice;
+  const { uncachedTokens } = prefixPlan(request, most);
+  if (choice.uncachedTokens - uncachedTokens < FETCHED_TOKENS_MIN) return choice;
+  return { ...choice, uncachedTokens, prefix };
+}
+
+/** What is fetched where the worker that decodes computes the rest itself; null: nothing is. */
+export function storedChoice(
+  request: RoutingRequest,
+  chosen: Candidate,
+  peers: readonly Candidate[],
+): KvSourceChoice | null {
+  const own = prefixPlan(request, chosen);
   const most = least(peers, (peer) => prefixPlan(request, peer).uncachedTokens);
   const found = most === null ? 0 : own.uncachedTokens - prefixPlan(request, most).uncachedTokens;
   return found >= FETCHED_TOKENS_MIN ? choiceOf(request, most, false) : null;
+}
+
+/** Those that may give it blocks; of equals one that does nothing else is asked. */
+function othersOf(chosen: Candidate, others: readonly Candidate[]): readonly Candidate[] {
+  const peers = others.filter(({ info }) => mayGive(info, chosen.info));
+  const memory = peers.filter(({ info }) => !computes(info));
+  return [...memory, ...peers.filter(({ info }) => computes(info))];
 }
 
 /** Blocks mean the same to workers of one fingerprint only. */

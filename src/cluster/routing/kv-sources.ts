@@ -5,9 +5,16 @@ import type {
   TransferAddress,
   WorkerInfo,
 } from "#cluster/protocol";
-import { chooseKvSource, type KvSourceChoice } from "./kv-source.ts";
+import {
+  chooseKvSource,
+  type KvSourceChoice,
+  mayGive,
+  storedChoice,
+  withMemory,
+} from "./kv-source.ts";
 import type { LoadBooks } from "./load-books.ts";
 import type { PrefixQuery } from "./prefix-finder.ts";
+import { computes } from "./served-model.ts";
 
 /** A request that was given to a worker. */
 export interface SourceRequest extends RoutingRequest, PrefixQuery {
@@ -56,15 +63,34 @@ export class KvSources {
   /** Null: no worker does. */
   sourceFor(request: SourceRequest, worker: WorkerInfo): KvSource | null {
     if (worker.transfer === undefined || worker.fingerprint === null) return null;
-    const infos = [...this.#parts.membership.workers.values()]
-      .filter(({ info, state }) => state === "ready" && this.#mayGive(request, info))
-      .map(({ info }) => info);
+    const infos = this.#ready(request);
     const at = infos.findIndex(({ id }) => id === worker.id);
     if (at < 0 || infos.length < 2) return null;
     const candidates = this.#parts.candidates(request, infos);
     const own = candidates[at];
     const choice = own === undefined ? null : chooseKvSource(request, own, candidates);
     return choice === null ? null : this.book(request, choice);
+  }
+
+  /**
+   * A plan's choice, with what workers that give memory alone have of the prompt: who plans knows
+   * only those that compute. Null: the worker computes the prompt, and no one has more of it.
+   */
+  planned(
+    request: SourceRequest,
+    worker: WorkerInfo,
+    choice: KvSourceChoice | null,
+  ): KvSource | null {
+    const memory = this.#ready(request).filter((info) => !computes(info));
+    if (memory.length === 0) return choice && this.book(request, choice);
+    const [own, ...others] = this.#parts.candidates(request, [worker, ...memory]);
+    const isOpen = worker.transfer !== undefined && worker.fingerprint !== null;
+    const peers = others.filter(({ info }) => isOpen && mayGive(info, worker));
+    const found =
+      choice === null && own !== undefined
+        ? storedChoice(request, own, peers)
+        : withMemory(request, choice, others);
+    return found && this.book(request, found);
   }
 
   /** What is computed elsewhere is booked there, until `end`. */
@@ -78,6 +104,12 @@ export class KvSources {
     });
     const end = () => reservation.end("moved");
     return { ...given, firstToken: end, end };
+  }
+
+  #ready(request: SourceRequest): readonly WorkerInfo[] {
+    return [...this.#parts.membership.workers.values()]
+      .filter(({ info, state }) => state === "ready" && this.#mayGive(request, info))
+      .map(({ info }) => info);
   }
 
   #mayGive({ excluded }: SourceRequest, { id, transfer }: WorkerInfo): boolean {

@@ -1,5 +1,10 @@
-/** What a model's name means to a worker: its base model, an adapter, or nothing. */
+/** What a worker does for requests, and what a model's name means to it. */
 import type { WorkerInfo } from "#cluster/protocol";
+
+/** Whether it takes requests: one that gives memory alone has no weights. */
+export function computes({ role }: WorkerInfo): boolean {
+  return role !== "kv";
+}
 
 /** Whether the worker serves a model of this name; null: the request names none. */
 export function serves(info: WorkerInfo, model: string | null): boolean {

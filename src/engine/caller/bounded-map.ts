@@ -1,8 +1,22 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { assert } from "#base";
+import type { EngineOptions } from "#engine/protocol";
 
 /** Calls begun in one turn of the event loop, so that other work gets turns in between. */
 const BEGUN_AT_ONCE = 64;
+
+/** Sequences that one caller may queue beyond those that run at once. */
+const FOLLOWING_SEQUENCES = 64;
+
+/** How many requests of `n` sequences one caller starts at a time. */
+export function requestsAtOnce(
+  scheduler: Pick<EngineOptions["scheduler"], "runningSequencesMax" | "waitingSequencesMax">,
+  n: number,
+): number {
+  const { runningSequencesMax, waitingSequencesMax } = scheduler;
+  const sequences = Math.min(waitingSequencesMax, runningSequencesMax + FOLLOWING_SEQUENCES);
+  return Math.max(1, Math.floor(sequences / n));
+}
 
 /**
  * Maps a list with at most `limit` calls, 1 or more, under way; results are in the list's order.

@@ -11,12 +11,15 @@ import {
   firstKeyOf,
   forEachRow,
   fromWire,
+  type KvFillOptions,
+  type KvFillResult,
   type LoadMessage,
   type LoadProgress,
   type LoopStats,
   type ReadyMessage,
   type RequestKey,
   type StepMessage,
+  type ToEngine,
 } from "#engine/protocol";
 import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
@@ -24,19 +27,10 @@ import { listenTo } from "./abort-listener.ts";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineLink, OpenLink } from "./link.ts";
 import { Pacer } from "./pacer.ts";
+import { PendingAsks } from "./pending-asks.ts";
 
 interface PendingEmbedding {
   readonly resolve: (embedding: Float32Array) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-interface PendingSnapshot {
-  readonly resolve: (snapshot: KvSnapshot) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-interface PendingForgetting {
-  readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -93,8 +87,9 @@ export class EngineClient {
   readonly #onProgress: (progress: LoadProgress) => void;
   readonly #requests = new Map<RequestKey, ActiveRequest>();
   readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
-  readonly #snapshots = new Map<RequestKey, PendingSnapshot>();
-  readonly #forgettings = new Map<RequestKey, PendingForgetting>();
+  readonly #snapshots = new PendingAsks<KvSnapshot>();
+  readonly #forgettings = new PendingAsks<void>();
+  readonly #fills = new PendingAsks<KvFillResult>();
   #loading: PendingLoad | null = null;
   #health: EngineHealth = { state: "ready" };
   #stats: EngineStats = NO_STATS;
@@ -234,23 +229,20 @@ export class EngineClient {
   /** The cache's contents now. Rejects where it emits no events, and when the engine is gone. */
   async kvSnapshot(): Promise<KvSnapshot> {
     if (this.#health.state === "dead") this.checkReady();
-    const key = this.takeKey();
-    return new Promise<KvSnapshot>((resolve, reject) => {
-      this.#snapshots.set(key, { resolve, reject });
-      this.#link.keepAlive(true);
-      this.#link.post({ type: "kvSnapshot", key });
-    });
+    return this.#ask(this.#snapshots, (key) => ({ type: "kvSnapshot", key }));
   }
 
   /** Forgets cached blocks; those that are held stay. Rejects when the engine is gone. */
   async forgetCached(): Promise<void> {
     if (this.#health.state === "dead") this.checkReady();
-    const key = this.takeKey();
-    return new Promise<void>((resolve, reject) => {
-      this.#forgettings.set(key, { resolve, reject });
-      this.#link.keepAlive(true);
-      this.#link.post({ type: "forgetCached", key });
-    });
+    return this.#ask(this.#forgettings, (key) => ({ type: "forgetCached", key }));
+  }
+
+  /** Fetches blocks for later requests. Rejects where they cannot be, and when the engine ends. */
+  async fill({ promptTokenIds, ...rest }: KvFillOptions): Promise<KvFillResult> {
+    this.checkReady();
+    const fill = { ...rest, promptTokenIds: Int32Array.from(promptTokenIds) };
+    return this.#ask(this.#fills, (key) => ({ type: "fill", key, fill }));
   }
 
   /** Takes no new work; settles when all pending requests have ended. */
@@ -291,12 +283,16 @@ export class EngineClient {
         this.kvEvents.append(message.events);
         break;
       case "kvSnapshot":
-        this.#snapshots.get(message.key)?.resolve(message.snapshot);
-        this.#forgetAsk(message.key);
+        this.#snapshots.answer(message.key, message.snapshot);
+        this.#checkIdle();
         break;
       case "forgotten":
-        this.#forgettings.get(message.key)?.resolve();
-        this.#forgetAsk(message.key);
+        this.#forgettings.answer(message.key);
+        this.#checkIdle();
+        break;
+      case "filled":
+        this.#fills.answer(message.key, message.result);
+        this.#checkIdle();
         break;
       case "warning":
         this.#onWarning(message.message);
@@ -339,14 +335,13 @@ export class EngineClient {
   #fail(key: RequestKey, error: EngineError): void {
     this.#requests.get(key)?.fail(error);
     this.#settle(key, { error });
-    this.#snapshots.get(key)?.reject(error);
-    this.#forgettings.get(key)?.reject(error);
-    this.#forgetAsk(key);
+    for (const asks of this.#asks) asks.fail(key, error);
+    this.#checkIdle();
   }
 
   #failAll(error: EngineError): void {
     for (const active of [...this.#requests.values()]) active.fail(error);
-    const others = [this.#embeddings, this.#snapshots, this.#forgettings];
+    const others = [this.#embeddings, ...this.#asks];
     for (const key of others.flatMap((pending) => [...pending.keys()])) this.#fail(key, error);
   }
 
@@ -359,14 +354,21 @@ export class EngineClient {
     this.#checkIdle();
   }
 
-  #forgetAsk(key: RequestKey): void {
-    const wasPending = this.#snapshots.delete(key) || this.#forgettings.delete(key);
-    if (wasPending) this.#checkIdle();
+  get #asks() {
+    return [this.#snapshots, this.#forgettings, this.#fills] as const;
+  }
+
+  #ask<Answer>(asks: PendingAsks<Answer>, message: (key: RequestKey) => ToEngine) {
+    const key = this.takeKey();
+    return asks.ask(key, () => {
+      this.#link.keepAlive(true);
+      this.#link.post(message(key));
+    });
   }
 
   /** Requests and questions without an answer yet. */
   #waitingCount(): number {
-    const asks = this.#snapshots.size + this.#forgettings.size;
+    const asks = this.#asks.reduce((sum, { size }) => sum + size, 0);
     return this.#requests.size + this.#embeddings.size + asks;
   }
 

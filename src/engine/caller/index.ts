@@ -19,12 +19,13 @@
  *   kv-events.ts        events of the cache, for readers on this thread
  *   abort-listener.ts   lets many requests listen to one signal
  *   bounded-map.ts      a bounded number of calls at once
+ *   pending-asks.ts     questions to the engine without an answer yet
  *
  * @module
  */
 export { listenTo } from "./abort-listener.ts";
 export { withAutoDrafts } from "./auto-drafts.ts";
-export { boundedMap } from "./bounded-map.ts";
+export { boundedMap, requestsAtOnce } from "./bounded-map.ts";
 export { bundledModel } from "./bundled-model.ts";
 export { EngineClient } from "./engine-client.ts";
 export type { SamplingDefaults } from "./generation-config.ts";

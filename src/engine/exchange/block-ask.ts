@@ -23,6 +23,8 @@ export interface BlockAsk {
   readonly blocks: number;
   /** Compute what is not stored; off: only what is stored is wanted. */
   readonly compute: boolean;
+  /** No request waits for them: they take little of the giver's host memory on their way. */
+  readonly spare: boolean;
   readonly priority: number;
   readonly deadlineMs: number;
   /** Who has more of the prompt: it is fetched there first; null: no engine. */
@@ -56,6 +58,7 @@ const isWhole =
   (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
   (value) =>
     Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
+const isFlag: Check = (value) => typeof value === "boolean";
 const orNull =
   (check: Check): Check =>
   (value) =>
@@ -72,7 +75,8 @@ const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
   sharingScope: orNull(isText(SCOPE_LENGTH_MAX)),
   from: isWhole(0),
   blocks: isWhole(1),
-  compute: (value) => typeof value === "boolean",
+  compute: isFlag,
+  spare: isFlag,
   priority: isWhole(Number.MIN_SAFE_INTEGER),
   deadlineMs: isWhole(1, 2 ** 31 - 1),
   prefix: orNull(isAddress),

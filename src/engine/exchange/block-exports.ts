@@ -150,10 +150,10 @@ export class BlockExports {
     const all = storedBlocks(tokens.length, cache.blockTokens, cache.storesTails);
     const full = Math.min(all, from + ask.blocks);
     const level = this.#levelFor(ask, prompt, full);
-    const start = { prompt, from, level };
+    const start = { prompt, from, level, isSpare: ask.spare };
     // What is farther away is brought there by the request that continues it.
     const near = cache.peers.sends.reach(start, full);
-    const wanted = ask.compute ? full : near;
+    const wanted = ask.compute && !this.#parts.memoryAlone ? full : near;
     const blocks = wanted - from;
     if (blocks <= 0) return { offer: null, level, port: 0, blocks: 0, storedBlocks: stored };
     const computes = near < wanted;

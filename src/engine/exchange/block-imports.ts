@@ -200,7 +200,7 @@ export class BlockImports {
     const sharingScope = level === "device" ? ownScope : null;
     const message = encodeAsk({
       ...{ ...identity, cacheSalt, sharingScope, from, blocks, compute, priority, deadlineMs },
-      prefix,
+      ...{ spare: false, prefix },
       tokens: tokens.slice(0, Math.min((from + blocks) * cache.blockTokens, tokens.length - 1)),
     });
     const { signal } = stop;

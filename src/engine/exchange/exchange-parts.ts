@@ -17,6 +17,8 @@ export interface ExchangeParts {
   readonly identity: BlockIdentity;
   /** Engines whose device has the same may copy from this one's; null: none can. */
   readonly sharingScope: string | null;
+  /** It computes nothing, for itself or others, and is told which blocks to fetch. */
+  readonly memoryAlone: boolean;
   readonly contextTokensMax: number;
   readonly vocabularySize: number;
   /** Something changed that the engine's next turn must see. */

@@ -3,6 +3,7 @@
  *
  *   kv-exchange.ts     both directions of one engine, on its thread
  *   block-imports.ts   requests that wait for blocks of another engine
+ *   block-fills.ts     blocks that are fetched for no request: this engine gives memory alone
  *   block-exports.ts   questions of other engines: blocks are sent as they are computed
  *   block-ask.ts       the question and its answer, as bytes
  *   peer-traffic.ts    brings the cache's jobs together with the port's pieces

@@ -1,5 +1,7 @@
-import type { EngineRequest, RequestKey, StepOutput } from "#engine/protocol";
+import type { EngineRequest, KvFill, RequestKey, StepOutput } from "#engine/protocol";
+import type { EndedReceive } from "#kvcache";
 import { BlockExports } from "./block-exports.ts";
+import { BlockFills, type EndedFill } from "./block-fills.ts";
 import { BlockImports, type RefusedImport } from "./block-imports.ts";
 import type { ExchangeParts } from "./exchange-parts.ts";
 
@@ -8,12 +10,14 @@ export class KvExchange {
   readonly #parts: ExchangeParts;
   readonly #imports: BlockImports;
   readonly #exports: BlockExports;
+  readonly #fills: BlockFills;
   #transfers = 0;
 
   constructor(parts: ExchangeParts) {
     const next = () => ++this.#transfers;
     this.#parts = parts;
     this.#imports = new BlockImports(parts, next);
+    this.#fills = new BlockFills(parts, next);
     // What another engine has of a prompt is fetched before the rest is computed for a third.
     this.#exports = new BlockExports(parts, next, {
       add: (request) => this.#imports.start(request),
@@ -49,8 +53,20 @@ export class KvExchange {
     return this.#imports.abort(key);
   }
 
+  /** Fetches blocks that no request waits for. Throws as `BlockFills.start` does. */
+  fill(key: RequestKey, fill: KvFill): void {
+    this.#fills.start(key, fill);
+  }
+
+  /** Fills that ended since the last call. */
+  takeEndedFills(): readonly EndedFill[] {
+    return this.#fills.takeEnded();
+  }
+
   /** See `CacheMemory.onReceived`. */
-  readonly received: BlockImports["received"] = (ended) => this.#imports.received(ended);
+  readonly received = (ended: EndedReceive): void => {
+    if (!this.#fills.received(ended)) this.#imports.received(ended);
+  };
 
   /** Takes in a turn of the engine. Returns the requests that were refused since the last. */
   turn(step: StepOutput | null): readonly RefusedImport[] {
@@ -83,6 +99,7 @@ export class KvExchange {
   /** Ends all transfers, and the connections to other engines. */
   async close(): Promise<void> {
     this.#imports.close();
+    this.#fills.close();
     this.#exports.failAll("the engine is closed");
     await this.#parts.port.close();
   }

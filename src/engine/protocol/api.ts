@@ -11,6 +11,7 @@ import type {
 } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
 import type { EngineOptions } from "./config.ts";
+import type { KvFillOptions, KvFillResult } from "./kv-fill.ts";
 import type { KvSourceOptions } from "./kv-source.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
 import type { EngineStats } from "./stats.ts";
@@ -385,6 +386,8 @@ export interface ServedModel {
   requestsAtOnce(n: number): number;
   /** Forgets cached blocks, those of running requests apart. Absent if unsupported. */
   forgetCached?(): Promise<void>;
+  /** Fetches blocks from another engine for later requests. Absent if unsupported. */
+  fill?(fill: KvFillOptions): Promise<KvFillResult>;
   /** Finishes pending requests and refuses new ones. */
   drain(): Promise<void>;
   /** For `LLM.join` on another thread; absent if unsupported. Throws SHUTTING_DOWN, ENGINE_DEAD. */

@@ -7,7 +7,8 @@
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
  *   loaded-drafts.ts  what a model's tokens are drafted by; speculation-info.ts: what callers see
- *   kv-source.ts    other engines that give keys and values of a prompt
+ *   kv-source.ts    other engines that give keys and values of a prompt; kv-fill.ts: blocks that
+ *                   are fetched for later requests
  *   earlier-tokens.ts  what other engines generated of a request
  *   heartbeat.ts    shows callers whether the engine still runs
  *   embed-length.ts errors and warnings about texts to embed
@@ -50,6 +51,7 @@ export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts
 export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
 export { Heartbeat } from "./heartbeat.ts";
+export type { KvFill, KvFillOptions, KvFillResult } from "./kv-fill.ts";
 export type { KvSource, KvSourceOptions } from "./kv-source.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
 export { CostFileConfig, MockOptions, MockWorkerOptions, parseCostFile } from "./mock-config.ts";

@@ -20,6 +20,12 @@ export const KvTransferOptions = z.strictObject({
       "Path or name of libnixl_capi.so: blocks in host memory go by NIXL between engines that " +
         "have it, over a network that asks for no secret; null: not used.",
     ),
+  memoryAlone: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Hold blocks for other engines in host memory and compute nothing: weights are not read.",
+    ),
   secrets: z
     .array(z.string().min(1))
     .default([])

@@ -11,6 +11,7 @@ import type { GrammarVocabulary } from "#tokenizer";
 import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 import type { EarlierTokens } from "./earlier-tokens.ts";
+import type { KvFill, KvFillResult } from "./kv-fill.ts";
 import type { KvSource } from "./kv-source.ts";
 import type { CacheReport, EngineStats } from "./stats.ts";
 
@@ -143,6 +144,8 @@ export type ToEngine =
   | { readonly type: "kvSnapshot"; readonly key: RequestKey }
   /** Forgets cached blocks; those that are held stay. */
   | { readonly type: "forgetCached"; readonly key: RequestKey }
+  /** Fetches blocks that no request waits for. */
+  | { readonly type: "fill"; readonly key: RequestKey; readonly fill: KvFill }
   /** A later client's warning, to be passed to the first client. */
   | { readonly type: "warn"; readonly message: string }
   /** One more client, on a thread of its own: `port`, which is transferred, connects to it. */
@@ -233,6 +236,8 @@ export type FromEngine =
   | { readonly type: "kvSnapshot"; readonly key: RequestKey; readonly snapshot: KvSnapshot }
   /** The answer to a message of that name. */
   | { readonly type: "forgotten"; readonly key: RequestKey }
+  /** The answer to `fill`; where it failed, `refused` is. */
+  | { readonly type: "filled"; readonly key: RequestKey; readonly result: KvFillResult }
   | { readonly type: "warning"; readonly message: string }
   | { readonly type: "loading"; readonly progress: LoadProgress }
   /** The engine cannot go on (or could not start). */

@@ -16,6 +16,7 @@ import { cudaSettings } from "./cuda-settings.ts";
 import { embeddingInfo } from "./embedding-info.ts";
 import { withWay } from "./exchange-way.ts";
 import { loadDecoder } from "./load-decoder.ts";
+import { loadMemory } from "./load-memory.ts";
 import { loadMock } from "./load-mock.ts";
 import { LoadPhases } from "./load-phases.ts";
 import {
@@ -47,7 +48,11 @@ export async function loadEngine(
       const loading = { message, context, phases, checkpoint, sources, device };
       const loaded =
         model.kind === "decoder"
-          ? await withWay(wayOf(message, context), (way) => loadDecoder({ ...loading, way }, model))
+          ? await withWay(wayOf(message, context), (way) =>
+              options.kvTransfer?.memoryAlone === true
+                ? loadMemory({ ...loading, way }, model)
+                : loadDecoder({ ...loading, way }, model),
+            )
           : await loadEncoder({ ...loading, way: null }, model);
       // From here on a step that allocates memory is a bug; an encoder's steps were not measured.
       if (model.kind === "decoder") device.seal();

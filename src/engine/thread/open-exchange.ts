@@ -1,29 +1,30 @@
 /** The exchange of blocks with other engines, for one that is being loaded. */
-import { type BlockIdentity, KvExchange } from "#engine/exchange";
-import type { Engine } from "#engine/loop";
+import { type BlockIdentity, type ExchangeParts, KvExchange } from "#engine/exchange";
 import type { CacheMemory } from "#engine/tiers";
 import type { ExchangeWay } from "./exchange-way.ts";
 import type { LoadContext } from "./loading.ts";
 
 /** What an engine with a cache gives to its exchange. */
 export interface ExchangingEngine {
-  readonly engine: Engine;
+  readonly engine: ExchangeParts["engine"];
   readonly memory: CacheMemory;
   readonly fingerprint: string;
   readonly contextTokensMax: number;
   readonly vocabularySize: number;
+  /** Default: false, the engine computes. */
+  readonly memoryAlone?: boolean;
 }
 
 /** Connects the way with the engine and its cache. */
 export function startExchange(
   { port, traffic }: ExchangeWay,
   { clock, timer, onWake, warn }: LoadContext,
-  { engine, memory, fingerprint, contextTokensMax, vocabularySize }: ExchangingEngine,
+  { engine, memory, fingerprint, memoryAlone = false, ...model }: ExchangingEngine,
 ): KvExchange {
   const { cache, blocks, bytesPerBlock, sharingScope } = memory;
   const { blockTokens } = blocks;
   const identity: BlockIdentity = { fingerprint, blockTokens, bytesPerBlock };
-  const limits = { contextTokensMax, vocabularySize, sharingScope };
+  const limits = { ...model, sharingScope, memoryAlone };
   const exchange = new KvExchange({
     ...{ engine, cache, port, traffic, clock, timer, identity, ...limits, onWake, warn },
   });

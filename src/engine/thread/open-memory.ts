@@ -12,8 +12,10 @@ import type { Loading } from "./loading.ts";
 /** What the blocks are for. */
 export interface MemoryParts {
   readonly spec: DecoderSpec;
-  readonly weights: DecoderWeights;
+  readonly weights: Pick<DecoderWeights, "parameters" | "format">;
   readonly plan: CachePlan;
+  /** Blocks of the device. Default: what the plan says. */
+  readonly blocks?: number;
   /** A drafter with keys and values of its own; null: there is none. */
   readonly follower: LoadedFollower | null;
 }
@@ -23,7 +25,7 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
   const { message, context, device } = loading;
   const { options } = message;
   const { spec, weights, plan } = parts;
-  const blocks = plan.blocks();
+  const { blocks = plan.blocks() } = parts;
   return await CacheMemory.open({
     device,
     memory: { ...plan.block, blocks },
@@ -43,7 +45,7 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
     warn: context.warn,
     onFinished: context.onWake,
     peers: loading.way?.traffic ?? null,
-    sharesDevice: options.kvTransfer?.path !== "host",
+    sharesDevice: options.kvTransfer?.path !== "host" && options.kvTransfer?.memoryAlone !== true,
     peerBlocks:
       2 * plan.layout.groups.length * Math.ceil(plan.contextTokensMax() / plan.block.blockTokens),
   });

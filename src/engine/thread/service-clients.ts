@@ -65,6 +65,7 @@ export class ServiceClients {
       case "refused":
       case "kvSnapshot":
       case "forgotten":
+      case "filled":
         this.#postTo(clientOf(message.key), message);
         break;
       case "dead":

@@ -16,6 +16,7 @@ import {
 import { cacheStats } from "./cache-stats.ts";
 import { loadEngine } from "./load-engine.ts";
 import type { LoadedEngine } from "./loading.ts";
+import { computesNothing } from "./memory-engine.ts";
 import { ServiceClients } from "./service-clients.ts";
 
 const NO_KV_EVENTS =
@@ -125,6 +126,9 @@ export class EngineService {
       case "forgetCached":
         this.#try(message.key, (loaded) => this.#forgetCached(message.key, loaded));
         break;
+      case "fill":
+        this.#try(message.key, (loaded) => fill(message, loaded));
+        break;
       default:
         // Built from other sources than the sender: an error is better than silence.
         assert(false, "Cannot take a message of no known type: run npm run build");
@@ -225,6 +229,10 @@ export class EngineService {
     for (const refused of exchange.turn(step)) {
       this.#clients.post({ type: "refused", ...refused });
     }
+    for (const { key, result, error } of exchange.takeEndedFills()) {
+      if (error === null) this.#clients.post({ type: "filled", key, result });
+      else this.#clients.post({ type: "refused", key, error: toWire(error) });
+    }
     if (exchange.hasJobs) this.#woken = true;
   }
 
@@ -315,15 +323,24 @@ export class EngineService {
   }
 }
 
-/** Throws INVALID_ARGUMENT for an encoder: it generates nothing. */
-function generatorOf({ generator }: LoadedEngine): Engine {
+/** Throws INVALID_ARGUMENT for an encoder, and for memory alone: they generate nothing. */
+function generatorOf({ generator, info }: LoadedEngine): Engine {
   if (generator !== null) return generator;
+  if (info.kind === "decoder") throw computesNothing("generate");
   throw new EngineError(
     "INVALID_ARGUMENT",
     "Cannot generate: the model must be a decoder, this one is an encoder (embeddings only)",
     { param: "model" },
   );
 }
+
+/** Throws as `KvExchange.fill` does. */
+function fill({ key, fill }: FillMessage, { exchange }: LoadedEngine): void {
+  if (exchange !== null) exchange.fill(key, fill);
+  else throw new EngineError("INVALID_ARGUMENT", "Cannot fetch blocks: kvTransfer must be on");
+}
+
+type FillMessage = Extract<ToEngine, { type: "fill" }>;
 
 /** Throws where the device broke: later steps would fail, or be wrong. */
 function throwIfDeviceBroke({ failures }: StepOutput): void {

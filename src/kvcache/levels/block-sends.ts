@@ -7,6 +7,14 @@ import { StoredChain } from "./stored-chain.ts";
 /** Of the host level, most that one transfer may have on its way at a time: 1 / 4. */
 const SHARE_ON_THE_WAY = 4;
 
+/**
+ * The same where no request waits for it, 1 / 32: what is copied there takes the place of cached
+ * contents.
+ */
+const SPARE_SHARE = 32;
+/** At least so many, as far as one transfer may have them. */
+const SPARE_MIN = 4;
+
 /** A stored block that is to be sent, pinned until then. */
 interface Pinned {
   readonly piece: number;
@@ -22,6 +30,7 @@ interface Send {
   readonly from: number;
   /** Where blocks leave. */
   readonly level: TransferLevel;
+  readonly isSpare: boolean;
   /** Pinned, and not on the way yet, in order. */
   readonly waiting: Pinned[];
   onTheWay: number;
@@ -34,6 +43,8 @@ interface SendStart {
   readonly prompt: LookUp;
   readonly from: number;
   readonly level: TransferLevel;
+  /** No request waits for it: it takes little of host memory. Default: false. */
+  readonly isSpare?: boolean;
 }
 
 /**
@@ -46,14 +57,16 @@ export class BlockSends {
   readonly #shape: { readonly blockTokens: number; readonly groups: number };
   readonly #sends = new Map<number, Send>();
   readonly #begun = new Map<string, PeerJob>();
-  readonly #onTheWayMax: number;
+  /** Host blocks that were made for a spare transfer, by job. */
+  readonly #copies = new Set<string>();
+  readonly #hostBlocks: number;
   #jobs: PeerJob[] = [];
   #sentBlocks = 0;
 
   constructor(books: CacheBooks, shape: { blockTokens: number; groups: number }) {
     this.#books = books;
     this.#shape = shape;
-    this.#onTheWayMax = Math.max(1, Math.floor((books.host?.blocks ?? 0) / SHARE_ON_THE_WAY));
+    this.#hostBlocks = books.host?.blocks ?? 0;
   }
 
   /** Blocks that were sent, since the start. */
@@ -77,11 +90,11 @@ export class BlockSends {
   }
 
   /** Begins to send the prompt's blocks from `from` on, under the caller's key. */
-  start(transfer: number, { prompt, from, level }: SendStart): void {
+  start(transfer: number, { prompt, from, level, isSpare = false }: SendStart): void {
     assert(!this.#sends.has(transfer), "Cannot start a transfer twice");
     const counts = { onTheWay: 0, sent: 0, ended: false };
     const chains = this.#chainsOf(prompt);
-    this.#sends.set(transfer, { chains, from, level, waiting: [], ...counts });
+    this.#sends.set(transfer, { chains, from, level, isSpare, waiting: [], ...counts });
   }
 
   /**
@@ -95,6 +108,11 @@ export class BlockSends {
     let found = 0;
     for (;;) {
       found = send.chains[0]?.blocks ?? 0;
+      // What no request waits for is held when it goes, and may be evicted until then.
+      if (found < blocks && found >= send.from && this.#isBusy(send)) {
+        this.#put(transfer, send);
+        return blocks;
+      }
       const level = found < send.from ? "host" : send.level;
       const nodes = found < blocks ? this.#nextOf(send.chains, level) : null;
       if (nodes === null) break;
@@ -107,6 +125,7 @@ export class BlockSends {
         const serial = this.#books.index.serialOf(node);
         send.waiting.push({ piece, block, node, serial });
       }
+      if (send.isSpare) this.#put(transfer, send);
     }
     this.#put(transfer, send);
     return found;
@@ -157,7 +176,7 @@ export class BlockSends {
     const send = this.#sends.get(job.transfer);
     assert(begun !== undefined && send !== undefined, "Cannot finish a job twice");
     this.#begun.delete(nameOf(job));
-    this.#books.release(begun.block);
+    this.#releaseSent(begun);
     if (ok) {
       this.#sentBlocks++;
       send.sent++;
@@ -207,16 +226,39 @@ export class BlockSends {
   #put(transfer: number, send: Send): void {
     for (;;) {
       const [first] = send.waiting;
-      const isFull = send.level === "host" && send.onTheWay >= this.#onTheWayMax;
+      const isFull = send.level === "host" && send.onTheWay >= this.#onTheWayMax(send);
       if (first === undefined || isFull) return;
       const block = send.level === "device" ? first.block : this.#hostOf(first);
       if (block === null) return;
       send.waiting.shift();
       send.onTheWay++;
       const job: PeerJob = { kind: "send", transfer, piece: first.piece, block };
+      const isCopy = block !== first.block && send.level === "host";
+      if (send.isSpare && isCopy) this.#copies.add(nameOf(job));
       this.#begun.set(nameOf(job), job);
       this.#jobs.push(job);
     }
+  }
+
+  /** Whether a spare transfer has as much on its way as it may, or waits for room. */
+  #isBusy(send: Send): boolean {
+    if (!send.isSpare) return false;
+    return send.waiting.length > 0 || send.onTheWay >= this.#onTheWayMax(send);
+  }
+
+  #onTheWayMax({ isSpare }: Send): number {
+    const most = Math.max(1, Math.floor(this.#hostBlocks / SHARE_ON_THE_WAY));
+    if (!isSpare) return most;
+    return Math.min(most, Math.max(SPARE_MIN, Math.floor(this.#hostBlocks / SPARE_SHARE)));
+  }
+
+  /** A copy that was made for a spare transfer leaves its room to contents that are not nearer. */
+  #releaseSent(job: PeerJob): void {
+    const { index } = this.#books;
+    const node = this.#copies.delete(nameOf(job)) ? index.nodeOf(job.block) : null;
+    const isNearer = node !== null && !isEmpty(index.blocksIn(node, 0));
+    if (isNearer) this.#books.giveUp(job.block);
+    else this.#books.release(job.block);
   }
 
   /** A host block with the contents, which takes over the pin; null: no room now. */

@@ -74,7 +74,7 @@ export interface SeenService {
   readonly gaps: (readonly [number, number | null])[];
 }
 
-/** `roles`: `p1` computes prompts, `d1` decodes, `b1` does both. */
+/** `roles`: `p1` computes prompts, `d1` decodes, `b1` does both, `m1` gives memory alone. */
 export function liveFleet(
   ids: readonly string[],
   settings: Record<string, unknown> = {},
@@ -82,8 +82,8 @@ export function liveFleet(
 ) {
   const clock = new HandClock();
   const membership = new HandMembers();
-  const roles = { p: "prefill", d: "decode", b: "both" } as const;
-  for (const id of ids) membership.set(workerOf(id, roles[id[0] as "p" | "d" | "b"]));
+  const roles = { p: "prefill", d: "decode", b: "both", m: "kv" } as const;
+  for (const id of ids) membership.set(workerOf(id, roles[id[0] as keyof typeof roles]));
   const seen: SeenService = { decisions: [], firstTokens: [], gaps: [] };
   const conductor = new FleetConductor({
     ...{ membership, clock, rng: seededRng(1), usesPools: true },

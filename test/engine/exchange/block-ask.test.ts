@@ -12,7 +12,7 @@ const limits = { tokensMax: 100, vocabularySize: 1000 };
 const ask: BlockAsk = {
   ...{ fingerprint: "abc", blockTokens: 16, bytesPerBlock: 1024, cacheSalt: "salt\n" },
   ...{ sharingScope: "cuda 1", prefix: { host: "10.0.0.7", port: 9000 } },
-  ...{ from: 1, blocks: 2, compute: true, priority: -3, deadlineMs: 1000 },
+  ...{ from: 1, blocks: 2, compute: true, spare: false, priority: -3, deadlineMs: 1000 },
   tokens: Int32Array.from([0, 999, 5]),
 };
 

@@ -48,7 +48,14 @@ export function sourceOf(llm: LLM, compute = true): NonNullable<GenerateOptions[
 export function identityOf({ info }: LLM) {
   const { fingerprint, blockTokens, bytesPerBlock } = info;
   if (fingerprint === null) throw new Error("It must have a fingerprint");
-  return { fingerprint, blockTokens, bytesPerBlock, sharingScope: null, prefix: null };
+  return {
+    fingerprint,
+    blockTokens,
+    bytesPerBlock,
+    sharingScope: null,
+    prefix: null,
+    spare: false,
+  };
 }
 
 /** A small engine, and what it warned of. */
