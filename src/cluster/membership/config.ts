@@ -44,7 +44,7 @@ export const WorkerOptions = z
       .describe(
         "What the worker does: prefill computes prompts for others, decode gets requests whose " +
           "prompts those compute, both computes its own prompts; kv computes nothing, reads no " +
-          "weights and holds keys and values for others in host-cache-bytes of memory.",
+          "weights and holds keys and values for others in the memory of --host-cache-bytes.",
       ),
     kvTransfer: z
       .boolean()

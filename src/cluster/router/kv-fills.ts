@@ -74,10 +74,10 @@ export class KvFills {
   /** A request has ended: its prompt may be evicted from now on. */
   computed(prompt: ComputedPrompt): void {
     const { kind } = this.#options;
-    const source = prompt.worker.transfer;
-    if (kind === "off" || source === undefined) return;
+    if (kind === "off") return;
     const memory = this.#memoryFor(prompt.worker);
-    if (memory.length === 0) return;
+    const source = prompt.worker.transfer;
+    if (memory.length === 0 || source === undefined) return;
     const blockTokens = prompt.worker.kv?.blockTokens ?? 0;
     if (blockTokens === 0) return;
     const all = Math.floor((prompt.tokens.length - 1) / blockTokens);
@@ -104,10 +104,28 @@ export class KvFills {
     const { membership, links } = this.#options;
     const found: WorkerInfo[] = [];
     for (const { info, state } of membership.workers.values()) {
-      if (state !== "ready" || computes(info) || !mayGive(worker, info)) continue;
-      if (links.find(info.id)?.breaker.admits === true) found.push(info);
+      if (state !== "ready" || computes(info)) continue;
+      if (!mayGive(worker, info)) this.#unused(info, worker);
+      else if (links.find(info.id)?.breaker.admits === true) found.push(info);
     }
     return found;
+  }
+
+  /** Once for each: memory that holds nothing is seen nowhere else. */
+  #unused(memory: WorkerInfo, { id, fingerprint, transfer, models, kv }: WorkerInfo): void {
+    // Of another model it is another fleet's.
+    if (this.#told.has(memory.id) || models[0] !== memory.models[0]) return;
+    this.#told.add(memory.id);
+    const why =
+      transfer === undefined
+        ? "gives no keys and values; start it with --kv-transfer"
+        : fingerprint !== memory.fingerprint
+          ? "has another fingerprint; start both with the same model, device kind and settings"
+          : `has blocks of ${kv?.blockTokens ?? 0} tokens, not ${memory.kv?.blockTokens ?? 0}; ` +
+            "start both with the same --block-tokens";
+    this.#options.warn(
+      `worker ${memory.id} (role kv) holds nothing for worker ${id}, which ${why}`,
+    );
   }
 
   /** Leading blocks of the prompt that each has now. */

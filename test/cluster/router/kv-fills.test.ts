@@ -122,12 +122,21 @@ describe("what is fetched", () => {
     expect(orders).toHaveLength(1);
   });
 
-  test("[CL223] no worker of another fingerprint, or without a way to its blocks", async () => {
+  test("[CL223] [CL227] of no other fingerprint or block size, which is told once", async () => {
     const { orders, url } = await playMemory(all);
-    const { fills } = start([url]);
     const { transfer: _way, ...closed } = worker;
-    fills.computed(computed(1, 20, 0, { ...worker, fingerprint: "g" }));
-    fills.computed(computed(1, 20, 0, closed));
+    const longer = { blockTokens: 8, blocks: [9], groupWindows: [null] };
+    const others = [
+      [{ ...worker, fingerprint: "g" }, /other fingerprint; start both with the same model/],
+      [closed, /start it with --kv-transfer/],
+      [{ ...worker, kv: longer }, /has blocks of 8 tokens, not 4/],
+      [{ ...worker, fingerprint: "g", models: ["another"] }, null],
+    ] as const;
+    for (const [other, said] of others) {
+      const { fills, warnings } = start([url]);
+      for (let at = 0; at < 2; at++) fills.computed(computed(1, 20, 0, other));
+      expect(warnings).toEqual(said === null ? [] : [expect.stringMatching(said)]);
+    }
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(orders).toHaveLength(0);
   });

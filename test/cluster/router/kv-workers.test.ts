@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { valuesOf } from "../../chaos/chaos-books.ts";
 import { FleetProcess } from "../../support/fleet-process.ts";
 import { json } from "../../support/json.ts";
+import { NO_REDIS, TestRedis } from "../../support/redis-server.ts";
 import { until } from "../../support/until.ts";
 
 const SECRET = "a-secret-of-the-fleet";
@@ -187,6 +188,45 @@ test(
     }
     for (const { url } of workers) await expect.poll(() => heldBlocks(url), POLL).toBe(0);
     await expect.poll(openReservations, POLL).toBe(0);
+  },
+  TEST_MS,
+);
+
+test.skipIf(NO_REDIS !== null)(
+  "[CL226] found through Redis it holds prompts and gives them, as where its address is given",
+  async () => {
+    const redis = await TestRedis.start();
+    const secret = ["--cluster-secret-file", join(folder, "secret")];
+    const fleet = ["--port", "0", "--redis", redis.url, ...secret];
+    const held = ["--role", "kv", "--host-cache-bytes", String(130 * BLOCK_BYTES)];
+    const small = ["--kv-pool-bytes", String(40 * BLOCK_BYTES), "--kv-transfer", "on"];
+    const started = [
+      await FleetProcess.start(["worker", ...held, ...fleet, ...MODEL, ...CONTEXT]),
+      await FleetProcess.start(["worker", ...small, ...fleet, ...MODEL, ...CONTEXT]),
+      await FleetProcess.start(["route", ...fleet, "--log-level", "warn"]),
+    ] as const;
+    const [kv, , route] = started;
+    try {
+      await until("both are known", async () => {
+        const { workers: known } = await json(await fetch(`${route.url}/server_info`));
+        return Array.isArray(known) && known.length === 2;
+      });
+      const blocks = Math.floor((PROMPT_TOKENS - 1) / BLOCK);
+      const first = await ask(route.url, 100);
+      await expect.poll(() => transferred(kv.url, "received"), POLL).toBe(blocks);
+      // These take the place of the first.
+      for (const seed of [102, 104, 106, 108]) {
+        await ask(route.url, seed);
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      }
+      const again = await ask(route.url, 100);
+      expect(again.choices).toEqual(first.choices);
+      expect(again.usage.prompt_tokens_details.cached_tokens).toBe(blocks * BLOCK);
+      expect(await transferred(kv.url, "sent")).toBeGreaterThan(0);
+    } finally {
+      for (const one of started) await one.end("SIGKILL");
+      await redis.close();
+    }
   },
   TEST_MS,
 );
