@@ -91,8 +91,10 @@ export function allocateDecoderBuffers(
   options: DecoderBufferOptions,
 ): DecoderBuffers {
   const { limits, format } = options;
-  const { stepTokensMax: tokens, logitRowsMax: rows } = limits;
+  const { stepTokensMax: tokens } = limits;
   const { hiddenSize, headDim, heads, kvHeads } = spec;
+  // No row is read of a part without the output layer.
+  const rows = spec.part?.ends === false ? 1 : limits.logitRowsMax;
   const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
   return {
     x: f32(tokens, hiddenSize),

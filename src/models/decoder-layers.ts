@@ -95,7 +95,8 @@ export class DecoderLayers {
     this.#rows = { count: staged.tokens, x: buffers.x };
     const attentions = this.#attentionIn(cache);
     this.#spread(staged, sampled);
-    this.#embed(staged);
+    // A part that does not begin has its input in `x`.
+    if (decoder.part?.begins !== false) this.#embed(staged);
     let delta: DeviceTensor | null = null;
     const last = weights.layers.length - 1;
     for (const [index, layer] of weights.layers.entries()) {
@@ -139,8 +140,10 @@ export class DecoderLayers {
   #embed({ tokenIds, positions }: StagedStep): void {
     const { device, spec, weights } = this.#parts;
     const { count, x } = this.#rows;
+    const { tokens } = weights;
+    assert(tokens !== null, "Cannot embed tokens: the token table is not loaded");
     const scale = spec.embeddingScale;
-    device.embed({ count, out: x, ids: tokenIds, table: weights.tokens, scale });
+    device.embed({ count, out: x, ids: tokenIds, table: tokens, scale });
     const table = weights.positions;
     if (table === null || spec.positions.kind !== "learned") return;
     const { offset } = spec.positions;

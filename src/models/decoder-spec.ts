@@ -16,6 +16,8 @@ export interface DecoderSpec {
   /** Most positions that the model was trained for. */
   readonly contextTokensMax: number;
   readonly layers: readonly LayerSpec[];
+  /** The layers are some of a decoder's. Absent: they are all of them. */
+  readonly part?: DecoderPart;
   readonly norm: NormSpec;
   readonly positions: PositionSpec;
   /** Scores are scale * query . key. */
@@ -32,6 +34,14 @@ export interface DecoderSpec {
   readonly tied: boolean;
   /** Tokens that end an output, as config.json has them. */
   readonly eosTokenIds: readonly number[];
+}
+
+/** Which ends of a decoder a part of it has. */
+export interface DecoderPart {
+  /** It embeds tokens; else its input is the hidden states of the part before. */
+  readonly begins: boolean;
+  /** It has the output layer; else its output is the hidden states of all rows. */
+  readonly ends: boolean;
 }
 
 /** The properties that may differ from layer to layer. */

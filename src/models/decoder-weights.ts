@@ -1,3 +1,4 @@
+import { assert } from "#base";
 import type { Device, DeviceTensor, NormInput, WeightFormat, WeightMatrix } from "#devices";
 import type { DecoderModel } from "./architecture.ts";
 import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
@@ -33,16 +34,32 @@ export type FeedForwardWeights =
 /** All weights of a decoder on a device. */
 export interface DecoderWeights {
   readonly format: WeightFormat;
-  /** [V, E]. */
-  readonly tokens: WeightMatrix;
+  /** [V, E]; null for a part of a decoder that neither embeds nor has a tied output layer. */
+  readonly tokens: WeightMatrix | null;
   /** [rows, E], learned positions only. */
   readonly positions: DeviceTensor | null;
   readonly layers: readonly LayerWeights[];
-  readonly finalNorm: NormWeights;
+  /** Null for a part without the output layer, as `head`. */
+  readonly finalNorm: NormWeights | null;
   /** [V, E]: the token table itself where they are tied. */
-  readonly head: LinearWeights;
+  readonly head: LinearWeights | null;
   /** Elements in the checkpoint's tensors that are used. */
   readonly parameters: number;
+}
+
+/** Of a whole decoder, not of a part. */
+export type WholeDecoderWeights = DecoderWeights & {
+  readonly tokens: WeightMatrix;
+  readonly finalNorm: NormWeights;
+  readonly head: LinearWeights;
+};
+
+/** The weights as those of a whole decoder, which they must be. */
+export function wholeWeights(weights: DecoderWeights): WholeDecoderWeights {
+  const { tokens, finalNorm, head } = weights;
+  const isWhole = tokens !== null && finalNorm !== null && head !== null;
+  assert(isWhole, "Cannot draft for a part of a decoder");
+  return { ...weights, tokens, finalNorm, head };
 }
 
 /**
@@ -68,16 +85,19 @@ export function loadDecoderWeights(
 
   const tableShape = { rows: [spec.vocabularySize], columns: spec.hiddenSize };
   const table = { modules: [names.tokens], bias: false };
-  const tokens = loader.linear(table, tableShape, format).weight;
+  const { begins, ends } = spec.part ?? { begins: true, ends: true };
+  const hasTable = begins || (ends && spec.tied);
+  const tokens = hasTable ? loader.linear(table, tableShape, format).weight : null;
   const positions =
-    spec.positions.kind === "learned" && names.positions !== undefined
+    begins && spec.positions.kind === "learned" && names.positions !== undefined
       ? loader.tensor(`${names.positions}.weight`, [spec.positions.rows, spec.hiddenSize])
       : null;
   const layers = spec.layers.map(({ feedForward }, index) =>
     layerLoader.layer(names.layer(index), feedForward),
   );
-  const finalNorm = layerLoader.norm(names.finalNorm);
-  const head = spec.tied ? { weight: tokens } : loader.linear(names.head, tableShape, format);
+  const finalNorm = ends ? layerLoader.norm(names.finalNorm) : null;
+  const tied = spec.tied && tokens !== null ? { weight: tokens } : null;
+  const head = ends ? (tied ?? loader.linear(names.head, tableShape, format)) : null;
   return {
     format,
     tokens,

@@ -7,9 +7,10 @@ import {
 } from "./decoder-buffers.ts";
 import { DecoderLayers, type LayerTaps } from "./decoder-layers.ts";
 import type { DecoderSpec } from "./decoder-spec.ts";
-import type { DecoderWeights } from "./decoder-weights.ts";
+import type { DecoderWeights, NormWeights } from "./decoder-weights.ts";
 import { type KvLayout, plainLayout } from "./kv-layout.ts";
 import { ropeTable } from "./rope.ts";
+import { areEqual, isCount, placesOf } from "./row-numbers.ts";
 import type { StepInput } from "./step-input.ts";
 import { type StagedStep, StepStage, withContext } from "./step-stage.ts";
 import { checkStreaming, type Streaming } from "./streaming.ts";
@@ -67,10 +68,13 @@ export class Decoder {
   readonly #buffers: DecoderBuffers;
   readonly #streaming: Streaming | null;
   readonly #cachesOnly: boolean;
+  /** The layers are a part without the output layer: all rows go on to the next part. */
+  readonly #givesHidden: boolean;
   readonly #layers: DecoderLayers;
   readonly #stage: StepStage;
   readonly #name = `decoder ${decoders++}`;
   #staged: StagedStep | null = null;
+  #tokens = 0;
   /** The wanted rows of the staged step; null: all. */
   #wanted: Int32Array | null = null;
   /** Sequences whose logits `forward` makes; 0: none. */
@@ -87,6 +91,7 @@ export class Decoder {
     if (streaming !== null) checkStreaming(spec, streaming);
     this.#streaming = streaming;
     this.#cachesOnly = options.cachesOnly ?? false;
+    this.#givesHidden = spec.part?.ends === false;
     this.spec = spec;
     this.layout = layout;
     this.#device = device;
@@ -111,7 +116,8 @@ export class Decoder {
   get samplingMax(): number {
     const { stepTokensMax, sequencesMax, logitRowsMax } = this.#limits;
     const rowsMax = Math.min(stepTokensMax, sequencesMax);
-    return this.#cachesOnly ? rowsMax : Math.min(rowsMax, logitRowsMax);
+    const readsNone = this.#cachesOnly || this.#givesHidden;
+    return readsNone ? rowsMax : Math.min(rowsMax, logitRowsMax);
   }
 
   /**
@@ -135,9 +141,33 @@ export class Decoder {
       tokenSources === undefined || this.#sampled !== null,
       "Cannot stage a step that takes sampled tokens: it is not known where they are",
     );
+    this.#tokens = tokens;
     const samplesAll = step.samplesAll === true && sequences <= this.samplingMax;
     this.#samplingCount = samplesAll ? sequences : 0;
     this.#staged = samplesAll ? this.#stageSampling(step) : this.#stagePlain(step);
+  }
+
+  /**
+   * The hidden states that the staged step begins with, [T, E]: those that `output` of the part
+   * before had. Before `forward`, of a decoder that is a part without the beginning.
+   */
+  takeHidden(hidden: Float32Array): void {
+    const tokens = this.#tokens;
+    const { hiddenSize, part } = this.spec;
+    assert(
+      part?.begins === false && hidden.length === tokens * hiddenSize,
+      `Cannot take ${hidden.length} hidden states for ${tokens} tokens of ${hiddenSize}`,
+    );
+    this.#device.write(this.#buffers.x, hidden);
+  }
+
+  /**
+   * [T, E] f32: the hidden states of all rows of the step that ran last, for the part that follows
+   * this one. Valid until the next `forward`.
+   */
+  output(): DeviceTensor {
+    assert(this.#givesHidden, "Cannot give hidden states to a next part: this is the last one");
+    return this.#device.rows(this.#buffers.x, 0, this.#tokens);
   }
 
   /** Enqueues all layers for the staged step; keys and values go to `cache`. */
@@ -160,7 +190,7 @@ export class Decoder {
     const key = `${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}${kind}`;
     this.#device.replay(key, () => {
       this.#layers.run(padded, cache, this.#sampled);
-      if (!this.#cachesOnly) this.#runHead(tokens);
+      if (!this.#cachesOnly && !this.#givesHidden) this.#runHead(tokens);
     });
   }
 
@@ -210,7 +240,7 @@ export class Decoder {
    * `forward` made them; else null. Valid until the next `forward` or `logits`.
    */
   samplingLogits(): DeviceTensor | null {
-    if (this.#samplingCount === 0 || this.#cachesOnly) return null;
+    if (this.#samplingCount === 0 || this.#cachesOnly || this.#givesHidden) return null;
     return this.#device.rows(this.#buffers.logits, 0, this.#samplingCount);
   }
 
@@ -233,7 +263,7 @@ export class Decoder {
     this.#checkRows(count);
     const from = this.#wanted === null ? x : kept.x;
     this.#device.gatherRows({ count, out: gathered, x: from, indices: rows });
-    this.#device.norm({ count, out: hidden, x: gathered, ...this.#weights.finalNorm });
+    this.#device.norm({ count, out: hidden, x: gathered, ...this.#finalNorm });
     return this.#device.rows(hidden, 0, count);
   }
 
@@ -261,6 +291,12 @@ export class Decoder {
     return this.#device.rows(logits, 0, count);
   }
 
+  get #finalNorm(): NormWeights {
+    const { finalNorm } = this.#weights;
+    assert(finalNorm !== null, "Cannot read rows: the output layer is in another part");
+    return finalNorm;
+  }
+
   get #sinkTokens(): number {
     return this.#streaming?.sinkTokens ?? 0;
   }
@@ -284,7 +320,7 @@ export class Decoder {
     const rows = device.allocate("i32", [stepTokensMax]);
     device.write(
       rows,
-      Int32Array.from({ length: stepTokensMax }, (_, row) => row),
+      new Int32Array(stepTokensMax).map((_, row) => row),
     );
     return { layers, inputs: layers.map(() => device.allocate("f32", shape)), rows };
   }
@@ -292,8 +328,9 @@ export class Decoder {
   #stagePlain(step: StepInput): StagedStep {
     const { tokens, sequences, tokenSources, wantedRows } = step;
     const takes = tokenSources !== undefined;
-    if (this.#cachesOnly) {
-      return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: NO_ROWS });
+    if (this.#cachesOnly || this.#givesHidden) {
+      const all = this.#cachesOnly ? NO_ROWS : null;
+      return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: all });
     }
     const { logitRowsMax } = this.#limits;
     const few = wantedRows !== undefined && wantedRows.length <= logitRowsMax;
@@ -323,14 +360,16 @@ export class Decoder {
   /** Logits of the first `count` rows of `x`. */
   #runHead(count: number): void {
     const { x, headInput } = this.#buffers;
-    this.#device.norm({ count, out: headInput, x, ...this.#weights.finalNorm });
+    this.#device.norm({ count, out: headInput, x, ...this.#finalNorm });
     this.#headLogits(count);
   }
 
   /** Logits of the first `count` rows of `headInput`. */
   #headLogits(count: number): void {
     const { headInput, logits } = this.#buffers;
-    this.#device.linear({ count, out: logits, x: headInput, ...this.#weights.head });
+    const { head } = this.#weights;
+    assert(head !== null, "Cannot compute logits: the output layer is in another part");
+    this.#device.linear({ count, out: logits, x: headInput, ...head });
     const cap = this.spec.finalSoftcap;
     if (cap !== null) this.#device.softcap({ count, x: logits, cap });
   }
@@ -347,7 +386,7 @@ export class Decoder {
     const { x, kept, rowIndices: indices, gathered } = this.#buffers;
     const count = rowIndices.length;
     this.#checkRows(count);
-    const { finalNorm } = this.#weights;
+    const finalNorm = this.#finalNorm;
     const wanted = this.#wanted;
     // The rows of a step of drafts are often all that it has, in order.
     if (wanted === null ? isCount(rowIndices) : areEqual(wanted, rowIndices)) {
@@ -358,26 +397,4 @@ export class Decoder {
     this.#device.gatherRows({ count, out: gathered, x: wanted === null ? x : kept.x, indices });
     this.#device.norm({ count, out, x: gathered, ...finalNorm });
   }
-}
-
-function areEqual(one: Int32Array, other: Int32Array): boolean {
-  return one.length === other.length && one.every((row, place) => row === other[place]);
-}
-
-/** Whether they are 0, 1, 2 and so on. */
-function isCount(rows: Int32Array): boolean {
-  return rows.every((row, place) => row === place);
-}
-
-/** The index of each row among the wanted rows. */
-function placesOf(rows: Int32Array, wanted: Int32Array): Int32Array {
-  const places = new Map(Array.from(wanted, (row, place) => [row, place]));
-  return rows.map((row) => {
-    const place = places.get(row);
-    assert(
-      place !== undefined,
-      `Cannot read row ${row}: it was not requested when the step was staged`,
-    );
-    return place;
-  });
 }

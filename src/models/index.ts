@@ -18,6 +18,7 @@
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        the input of one step
  *   kv-layout.ts         groups of layers, each with a block table of its own
+ *   layer-range.ts       parts of a decoder, each with some of its layers
  *   streaming.ts         windows and attention sinks of the settings
  *   random-weights.ts    weights for a config without a checkpoint
  *   step-stage.ts        copies a step's input to the device
@@ -38,6 +39,7 @@ export type { JsonConfig } from "./config.ts";
 export { Decoder, type DecoderOptions } from "./decoder.ts";
 export type { DecoderLimits } from "./decoder-buffers.ts";
 export type {
+  DecoderPart,
   DecoderSpec,
   FeedForwardSpec,
   LayerSpec,
@@ -46,7 +48,12 @@ export type {
   RopeScaling,
   RopeSpec,
 } from "./decoder-spec.ts";
-export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
+export {
+  type DecoderWeights,
+  loadDecoderWeights,
+  type WholeDecoderWeights,
+  wholeWeights,
+} from "./decoder-weights.ts";
 export { type BranchDraw, SOME_DRAW } from "./drafters/draft-draws.ts";
 export { DraftModel, type DraftModelParts } from "./drafters/draft-model.ts";
 export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-spec.ts";
@@ -107,6 +114,7 @@ export {
   plainLayout,
 } from "./kv-layout.ts";
 export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
+export { type LayerRange, layerRanges, partLayout, partOf } from "./layer-range.ts";
 export {
   isMeanAlone,
   meanPooling,

@@ -5,7 +5,10 @@ import {
   type DecoderModel,
   type KvLayout,
   kvLayout,
+  type LayerRange,
   loadDecoderWeights,
+  partLayout,
+  partOf,
   plainLayout,
   type StepInput,
   type Streaming,
@@ -29,6 +32,8 @@ export interface DriverOptions {
    * where no query looks any more. Default: all layers in one group.
    */
   readonly grouped?: boolean;
+  /** A part of the model that is run. Default: all of it. */
+  readonly range?: LayerRange;
 }
 
 /** New tokens of one sequence. */
@@ -46,6 +51,8 @@ export interface StepMore
     "treeMask" | "treeStarts" | "tokenSources" | "samplesAll" | "wantedRows"
   > {
   readonly sampled?: DeviceTensor;
+  /** What a part takes from the part before. */
+  readonly hidden?: Float32Array;
 }
 
 export class DecoderDriver {
@@ -59,7 +66,9 @@ export class DecoderDriver {
   readonly #computed: number[];
 
   constructor(options: DriverOptions) {
-    const { device, model, sources, blockTokens = 4, contextTokens = 128 } = options;
+    const { device, model: whole, sources, blockTokens = 4, contextTokens = 128 } = options;
+    const { range = { first: 0, end: whole.spec.layers.length } } = options;
+    const model = options.range === undefined ? whole : partOf(whole, range);
     const { spec } = model;
     this.#device = device;
     this.#sequences = options.sequences ?? 4;
@@ -68,7 +77,9 @@ export class DecoderDriver {
     const weights = loadDecoderWeights(device, model, { sources, format: options.format ?? "f32" });
     const tokens = this.#sequences * contextTokens;
     const streaming = options.streaming ?? null;
-    this.#layout = options.grouped === true ? kvLayout(spec, { streaming }) : plainLayout(spec);
+    const grouped = options.grouped === true;
+    const layout = grouped ? kvLayout(whole.spec, { streaming }) : plainLayout(whole.spec);
+    this.#layout = partLayout(layout, range);
     this.decoder = new Decoder({
       device,
       spec,
@@ -95,7 +106,7 @@ export class DecoderDriver {
   }
 
   /** Computes `chunks` in one step. Rows of the step are the chunks' tokens in order. */
-  step(chunks: readonly Chunk[], { sampled, ...more }: StepMore = {}): void {
+  step(chunks: readonly Chunk[], { sampled, hidden, ...more }: StepMore = {}): void {
     const starts = [0];
     for (const { tokens } of chunks) starts.push((starts.at(-1) ?? 0) + tokens.length);
     const contexts = chunks.map((chunk) => this.#contextOf(chunk) + chunk.tokens.length);
@@ -126,6 +137,7 @@ export class DecoderDriver {
       ...more,
     };
     this.decoder.stage(step, sampled);
+    if (hidden !== undefined) this.decoder.takeHidden(hidden);
     this.decoder.forward(this.cache);
     chunks.forEach(({ sequence }, i) => {
       this.#computed[sequence] = contexts[i] ?? 0;

@@ -30,6 +30,7 @@ import {
   layerWindow,
   loadDecoderWeights,
   warmUp,
+  wholeWeights,
 } from "#models";
 import { BatchWriter, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
@@ -69,7 +70,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   const onProgress = watchWeights(loading);
   const { weights, drafter } = await phases.run("weights", () => {
     const weights = loadDecoderWeights(device, model, { sources, format, onProgress });
-    return { weights, drafter: loadDrafter(loading, { model, weights }) };
+    return { weights, drafter: loadDrafter(loading, { model, weights: wholeWeights(weights) }) };
   });
   const follower = drafter?.follower ?? null;
   const plan = new CachePlan({ device, options, checkpoint, spec, format, drafter: follower });

@@ -10,7 +10,6 @@ import {
   checkBase,
   type DecoderModel,
   type DecoderSpec,
-  type DecoderWeights,
   DraftModel,
   type DraftNetwork,
   type DraftNetworkLimits,
@@ -29,6 +28,7 @@ import {
   type MadeFor,
   Medusa,
   ReDrafter,
+  type WholeDecoderWeights,
 } from "#models";
 import type { DraftKind } from "#sampling";
 import { servedTokens } from "./attention-window.ts";
@@ -59,7 +59,7 @@ export interface LoadedFollower extends PlannedDrafter {
 /** The model that drafts are for, as it was loaded. */
 export interface DraftedModel {
   readonly model: DecoderModel;
-  readonly weights: DecoderWeights;
+  readonly weights: WholeDecoderWeights;
 }
 
 /**
