@@ -19,6 +19,10 @@ export interface OpenDeviceOptions {
   readonly isa?: Isa;
   /** Binds the cpu device's workers to cores; by default when it has one thread per core. */
   readonly pin?: boolean;
+  /** Processes that share the machine's cores: the cpu device has as many fewer by default. */
+  readonly sharedBy?: number;
+  /** The cuda device's GPU, by its number among the visible ones; 0 by default. */
+  readonly gpu?: number;
   /** Paths of the cuda device's libraries and of its kernel cache. */
   readonly cuda?: CudaSettings;
   /** Receives each file of GPU kernels that is ready. */
@@ -45,10 +49,11 @@ export async function openDevice(options: OpenDeviceOptions): Promise<Device> {
 }
 
 /** The device's code is imported here: most of this folder, which only a GPU needs. */
-async function openCuda({ cuda = {}, onKernels, warn }: OpenDeviceOptions): Promise<Device> {
+async function openCuda(options: OpenDeviceOptions): Promise<Device> {
+  const { cuda = {}, gpu: ordinal = 0, onKernels, warn } = options;
   const { CudaDevice } = await import("./cuda/cuda-device.ts");
   return CudaDevice.open({
-    settings: cuda,
+    ...{ settings: cuda, ordinal },
     ...(warn === undefined ? {} : { warn }),
     ...(onKernels === undefined ? {} : { onProgress: onKernels }),
   });

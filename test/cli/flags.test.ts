@@ -57,6 +57,12 @@ test("steps on a GPU have flags of their own; where its libraries are has none",
   expect(() => settingsOf(["--home", "/usr/local/cuda"], engineFlags)).toThrow("unknown option");
 });
 
+test("a model over several processes has flags that say so", () => {
+  const words = ["--pipeline-stages", "4", "--pipeline-chunk-tokens", "1024"];
+  const { settings } = settingsOf([...words, "--pipeline-timeout-ms", "9000"], engineFlags);
+  expect(settings).toEqual({ pipeline: { stages: 4, chunkTokens: 1024, timeoutMs: 9000 } });
+});
+
 interface EnumField {
   readonly enum?: readonly string[];
   readonly anyOf?: readonly EnumField[];

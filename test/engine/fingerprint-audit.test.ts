@@ -67,6 +67,10 @@ const keeping: Readonly<Record<string, Change>> = {
   threads: { to: { threads: 2 } },
   gpuMemoryUtilization: { to: { gpuMemoryUtilization: 0.5 } },
   overlapSteps: { to: { overlapSteps: true } },
+  // More stages have no disk: that they have the fingerprint of one is PP3.
+  "pipeline.stages": { to: { "pipeline.stages": 1 } },
+  "pipeline.chunkTokens": { to: { "pipeline.chunkTokens": 1024 } },
+  "pipeline.timeoutMs": { to: { "pipeline.timeoutMs": 60_000 } },
   "cuda.home": { to: { "cuda.home": "/nonexistent" } },
   "cuda.pythonRoots": { to: { "cuda.pythonRoots": [] } },
   "cuda.cacheFolder": { to: { "cuda.cacheFolder": "/nonexistent" } },

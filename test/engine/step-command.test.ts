@@ -25,7 +25,8 @@ function cloneCommands(): () => number {
   spied.mockImplementation(function (this: DecoderExecutor, ...given) {
     commands++;
     const executor = new CloningExecutor({ start: start.bind(this) });
-    return executor.start(...given);
+    const [command, onPart] = given;
+    return executor.start(command, onPart);
   });
   return () => commands;
 }

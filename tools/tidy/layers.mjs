@@ -76,8 +76,9 @@ export const ROOMS = {
     forward: ["protocol", "loop"],
     mock: ["protocol", "loop"],
     exchange: ["protocol", "tiers"],
+    pipeline: ["protocol", "loop"],
     caller: ["protocol"],
-    thread: ["protocol", "tiers", "loop", "forward", "mock", "exchange", "caller"],
+    thread: ["protocol", "tiers", "loop", "forward", "mock", "exchange", "pipeline", "caller"],
   },
   cluster: {
     protocol: [],

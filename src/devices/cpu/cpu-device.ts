@@ -54,6 +54,8 @@ export interface CpuDeviceOptions {
   readonly isa?: Isa;
   /** Threads that run an op, the calling one included; one per physical core by default. */
   readonly threads?: number;
+  /** Processes that share the cores; 1 by default. */
+  readonly sharedBy?: number;
   /**
    * Binds every worker to a core of its own. Default: on when there are as many threads as cores;
    * with fewer, the system's scheduler chooses free cores better. Turn it off where other processes
@@ -100,9 +102,12 @@ export class CpuDevice extends CpuOps implements Device {
   /** Throws DEVICE_UNAVAILABLE when the library is missing or the processor lacks `isa`. */
   static open(options: CpuDeviceOptions = {}): CpuDevice {
     const library = loadLibrary(options.isa);
-    const threads = options.threads ?? library.coreCount();
+    const { sharedBy = 1 } = options;
+    const share = Math.max(1, Math.floor(library.coreCount() / sharedBy));
+    const threads = options.threads ?? share;
     assert(Number.isInteger(threads) && threads > 0, `Cannot run ${threads} threads`);
-    return new CpuDevice(library, threads, options.pin ?? threads === library.coreCount());
+    const pins = sharedBy === 1 && threads === library.coreCount();
+    return new CpuDevice(library, threads, options.pin ?? pins);
   }
 
   allocate(dtype: DType, shape: Shape): DeviceTensor {

@@ -51,12 +51,18 @@ export class DecoderExecutor implements StepExecutor {
     this.#parts = parts;
   }
 
-  async start(command: StepCommand, onPart: OnPart): Promise<StartedCommand> {
+  /** `hidden`: of the part before, where the decoder is the end of one; else null. */
+  async start(
+    command: StepCommand,
+    onPart: OnPart,
+    hidden: Float32Array | null = null,
+  ): Promise<StartedCommand> {
     const movesMs = this.#move(command);
     if (command.tokens === 0) return new StartedRows({ movesMs, candidates: [], end: NO_END });
     const { decoder, kvCache, sampler, follower } = this.#parts;
     const input = inputOf(command);
     decoder.stage(input, sampler.tokens);
+    if (hidden !== null) decoder.takeHidden(hidden);
     decoder.forward(kvCache);
     follower?.follow(input, sampler.tokens);
     for (const [place, rows] of command.prompts.entries()) {
@@ -185,7 +191,8 @@ class StartedRows implements StartedCommand {
   }
 }
 
-function inputOf(command: StepCommand): StepInput {
+/** What the command tells a decoder. */
+export function inputOf(command: StepCommand): StepInput {
   const { tokenSources, treeMask, treeStarts, logitRows, prompts } = command;
   // Rows of prompts may be any.
   const wanted = prompts.length === 0 ? logitRows : null;

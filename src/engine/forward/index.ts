@@ -2,6 +2,7 @@
  * engine/forward: steps computed by a model on a device.
  *
  *   decoder-executor.ts   the StepExecutor of this process: moves, decoder, sampler
+ *   part-executor.ts      the same of a part of a decoder, which hands hidden states on
  *   token-mover.ts        moves keys and values of accepted tokens inside the cache
  *   row-drafter.ts        drafts by a network that reads hidden states of the step
  *   kv-drafter.ts         drafts by a network with keys and values of its own
@@ -16,6 +17,7 @@ export { DecoderExecutor, type DecoderExecutorParts } from "./decoder-executor.t
 export { EncoderEngine } from "./encoder-engine.ts";
 export { KvDrafter, type KvDrafterParts, type ScratchSize, scratchBlocks } from "./kv-drafter.ts";
 export { LateTokens, type LateTokensParts } from "./late-tokens.ts";
+export { type NextParts, PartExecutor, type PartExecutorParts } from "./part-executor.ts";
 export { RowDrafter, type RowDrafterParts } from "./row-drafter.ts";
 export { TokenMover, type TokenMoverLimits } from "./token-mover.ts";
 export { TreeAcceptance, type TreeAcceptanceParts } from "./tree-acceptance.ts";

@@ -77,7 +77,8 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
       if (beside !== null) follower?.network.fill(step, beside, sampler.tokens);
     }
     if (beside !== null) follower?.network.runSizes(beside);
-    await sampleAll(parts);
+    // A part without the output layer samples nothing.
+    if (decoder.spec.part?.ends !== false) await sampleAll(parts);
     await draftAll(parts);
     await device.synchronize();
   } finally {

@@ -336,11 +336,11 @@ export class Engine implements StepEngine {
     outputs.push(record.output(update, result));
   }
 
-  /** Ends all requests of a step that threw, and of the step that began after it. */
+  /** Ends all requests of a step that threw, and of those that began after it. */
   async #fail(plan: StepPlan, error: WireError): Promise<StepNews> {
     const behind = await this.#pipeline.dropAhead();
     this.#parts.scheduler.fail(plan);
-    for (const { sequence } of [...plan.items, ...(behind?.items ?? [])]) {
+    for (const { sequence } of [plan, ...behind].flatMap(({ items }) => items)) {
       const record = this.#bySequence.get(sequence);
       if (record !== undefined) this.#failRequest(record, error);
     }

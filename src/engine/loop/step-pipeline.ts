@@ -41,6 +41,12 @@ export interface StepPipelineParts {
    * Default: false.
    */
   readonly overlapSteps?: boolean;
+  /**
+   * Most steps that begin while one runs. Default: 1 where steps overlap, else 0. More are of use
+   * where parts of a step are computed in several places; sequences whose tokens are being sampled
+   * wait then, unless steps overlap.
+   */
+  readonly stepsAheadMax?: number;
   /** Most ms that prompts may add to a step with decoding sequences. Default: null, no limit. */
   readonly prefillMsMax?: number | null;
 }
@@ -98,13 +104,15 @@ const NO_MOVES: CacheMoves = { moves: [], jobs: [], peerJobs: [] };
 
 /**
  * Plans steps, submits them to the device, and waits for them. Where the device runs
- * asynchronously, the next step begins while one is computed: two at a time at most, in order.
+ * asynchronously, the next step begins while one is computed: two at a time at most, in order, or
+ * as many as `stepsAheadMax` says.
  */
 export class StepPipeline {
   readonly #parts: StepPipelineParts;
   readonly #prefillPace: PrefillPace;
-  /** The step that began, or could not be planned, before the last one was committed. */
-  #ahead: StepUnderWay | UnplannedStep | null = null;
+  readonly #aheadMax: number;
+  /** Steps that began, or could not be planned, before the last one was committed, in order. */
+  #ahead: (StepUnderWay | UnplannedStep)[] = [];
   /** When the last step completed: the device has computed the next one since. */
   #computedMs = Number.NEGATIVE_INFINITY;
   /** While a step starts: tasks of sequences that ended meanwhile, which it may still use. */
@@ -112,6 +120,7 @@ export class StepPipeline {
 
   constructor(parts: StepPipelineParts) {
     this.#parts = parts;
+    this.#aheadMax = parts.stepsAheadMax ?? (parts.overlapSteps === true ? 1 : 0);
     this.#prefillPace = new PrefillPace(parts.prefillMsMax ?? null);
   }
 
@@ -122,26 +131,39 @@ export class StepPipeline {
   async next(
     taskOf: (sequence: Sequence) => SequenceTask,
   ): Promise<ComputedStep | UnplannedStep | null> {
-    const step = this.#ahead ?? (await this.#begin(taskOf));
-    this.#ahead = null;
+    const step = this.#ahead.shift() ?? (await this.#begin(taskOf));
     if (step === null || "unplanned" in step) {
       this.#computedMs = Number.NEGATIVE_INFINITY;
       return step;
     }
     // The device computes the next step while the host waits for this one and commits it.
-    if (this.#parts.overlapSteps === true && !step.holdsUp) this.#ahead = await this.#begin(taskOf);
+    await this.#beginAhead(step, taskOf);
     return await this.#end(step);
+  }
+
+  /** Begins as many steps behind `step` as may be under way, up to one that holds up the next. */
+  async #beginAhead(
+    step: StepUnderWay,
+    taskOf: (sequence: Sequence) => SequenceTask,
+  ): Promise<void> {
+    while (this.#ahead.length < this.#aheadMax) {
+      const last = this.#ahead.at(-1) ?? step;
+      if ("unplanned" in last || last.holdsUp) return;
+      const next = await this.#begin(taskOf);
+      if (next === null) return;
+      this.#ahead.push(next);
+    }
   }
 
   /** Whether `next` begins a step: what that computes is to be decided before. */
   get begins(): boolean {
-    const step = this.#ahead;
-    return step === null || !("unplanned" in step || step.holdsUp);
+    const last = this.#ahead.at(-1) ?? null;
+    return last === null || !("unplanned" in last || last.holdsUp);
   }
 
   /** Whether the next step could not begin before the last one was committed, and can now. */
   get heldUp(): boolean {
-    return this.#parts.overlapSteps === true && this.#ahead === null;
+    return this.#aheadMax > 0 && this.#ahead.length === 0;
   }
 
   /**
@@ -150,17 +172,17 @@ export class StepPipeline {
    */
   async beginHeldUp(taskOf: (sequence: Sequence) => SequenceTask): Promise<void> {
     assert(this.heldUp, "Cannot begin a step: none is held up");
-    this.#ahead = await this.#begin(taskOf);
+    const step = await this.#begin(taskOf);
+    if (step !== null) this.#ahead.push(step);
   }
 
-  /** Waits for a step that began ahead and is not needed any more. Null: there is none. */
-  async dropAhead(): Promise<StepPlan | null> {
-    const step = this.#ahead;
-    this.#ahead = null;
-    if (step === null || "unplanned" in step) return null;
-    // If it fails, too, that changes nothing.
-    await outcomeOf(step);
-    return step.plan;
+  /** Waits for the steps that began ahead and are not needed any more, and returns them. */
+  async dropAhead(): Promise<readonly StepPlan[]> {
+    const steps = this.#ahead.flatMap((step) => ("unplanned" in step ? [] : [step]));
+    this.#ahead = [];
+    // If they fail, too, that changes nothing.
+    for (const step of steps) await outcomeOf(step);
+    return steps.map(({ plan }) => plan);
   }
 
   /** Frees the task of a sequence that ended, once no step that starts uses it. */

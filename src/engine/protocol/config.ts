@@ -5,6 +5,7 @@ import { DRAFT_KINDS, DRAFT_LENGTH_MAX, DRAFT_WIDTH_MAX, GrammarOptions } from "
 import { SchedulerConfig } from "#scheduler";
 import { KvTransferOptions } from "./kv-transfer-config.ts";
 import { MockOptions } from "./mock-config.ts";
+import { PipelineOptions } from "./pipeline-config.ts";
 
 const byteCount = z.int().positive();
 
@@ -295,6 +296,7 @@ export const EngineOptions = z
       .nullable()
       .default(null)
       .describe("Start a step while the previous one still runs; null: if the device supports it."),
+    pipeline: PipelineOptions.prefault({}),
     cuda: CudaOptions.prefault({}),
     speculative: SpeculativeOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),

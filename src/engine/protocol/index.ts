@@ -55,6 +55,7 @@ export type { KvFill, KvFillOptions, KvFillResult } from "./kv-fill.ts";
 export type { KvSource, KvSourceOptions } from "./kv-source.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
 export { CostFileConfig, MockOptions, MockWorkerOptions, parseCostFile } from "./mock-config.ts";
+export { isPipelined } from "./pipeline-config.ts";
 export {
   clientOf,
   type EmbeddingOutput,

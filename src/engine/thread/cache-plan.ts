@@ -1,5 +1,5 @@
 import type { Checkpoint } from "#checkpoint";
-import type { Device, KvBlockOptions, KvPoolOptions, WeightFormat } from "#devices";
+import type { Device, KvBlockOptions, KvPoolOptions, KvScales, WeightFormat } from "#devices";
 import { type ScratchSize, scratchBlocks } from "#engine/forward";
 import type { EngineOptions } from "#engine/protocol";
 import type { CacheWindow } from "#kvcache";
@@ -9,6 +9,8 @@ import {
   type KvShape,
   kvLayout,
   kvScales,
+  type LayerRange,
+  partLayout,
   type Streaming,
 } from "#models";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
@@ -22,6 +24,8 @@ export interface CachePlanParts {
   readonly spec: DecoderSpec;
   /** Format of the weights. */
   readonly format: WeightFormat;
+  /** The layers that are here, of all that `spec` has; null: all. */
+  readonly range: LayerRange | null;
   /** A drafter's keys and values, which lie beside the model's; null: it has none. */
   readonly drafter: PlannedDrafter | null;
 }
@@ -38,26 +42,33 @@ export class CachePlan {
   readonly block: KvBlockOptions;
   /** Which layers share blocks. */
   readonly layout: KvLayout;
+  /** The same of all layers, of which some may be elsewhere. */
+  readonly whole: { readonly block: KvBlockOptions; readonly layout: KvLayout };
   /** A drafter's part of each block; null: there is none. */
   readonly drafterBlock: KvBlockOptions | null;
   readonly #parts: CachePlanParts;
+  /** What other stages have room for. */
+  #blocksMax = Number.POSITIVE_INFINITY;
 
   /** Throws CHECKPOINT_INVALID where the checkpoint's scales cannot be used. */
   constructor(parts: CachePlanParts) {
-    const { options, checkpoint, spec } = parts;
+    const { options, checkpoint, spec, range } = parts;
     const format = kvFormatFor(options, parts.format);
     const { kvHeads, headDim } = spec;
-    this.layout = kvLayout(spec, {
+    const layout = kvLayout(spec, {
       streaming: streamingOf(options),
       servedTokens: servedTokens(options, spec),
     });
-    const layers = this.layout.layersPerBlock;
     const scales = kvScales(checkpoint, { layers: spec.layers.length, format });
     const { blockTokens } = options.kvCache;
-    this.block = {
-      ...{ layers, blockTokens, kvHeads, headDim, format },
+    const shape = { blockTokens, kvHeads, headDim, format };
+    const blockOf = ({ layersPerBlock: layers }: KvLayout, scales: KvScales | null) => ({
+      ...{ layers, ...shape },
       ...(scales !== null && { scales }),
-    };
+    });
+    this.whole = { layout, block: blockOf(layout, scales) };
+    this.layout = range === null ? layout : partLayout(layout, range);
+    this.block = blockOf(this.layout, scales && scalesOf(scales, range));
     // In the format of the model's, with scales of each token where it has 8 bits.
     this.drafterBlock = parts.drafter && { ...parts.drafter.kv, blockTokens, format };
     this.#parts = parts;
@@ -89,21 +100,34 @@ export class CachePlan {
     return this.layout.groups.map(({ window }) => window);
   }
 
+  /** The share of each block, and of the memory that is asked for, that is here. */
+  get share(): number {
+    const { device } = this.#parts;
+    return device.kvBytesPerBlock(this.block) / device.kvBytesPerBlock(this.whole.block);
+  }
+
+  /** From now on there are no more blocks than this. */
+  limit(blocks: number): void {
+    this.#blocksMax = Math.min(this.#blocksMax, blocks);
+  }
+
   /** Blocks that the pool would get now: fewer when more device memory is in use. */
   blocks(): number {
-    const { device, options, spec } = this.#parts;
+    const { device, spec } = this.#parts;
+    const options = ofShare(this.#parts.options, this.share);
     const { blockTokens } = this.block;
     const groups = this.layout.groups.length;
     const drafterBytes = this.drafterBlock ? device.kvBytesPerBlock(this.drafterBlock) : 0;
     const bytes = device.kvBytesPerBlock(this.block) + drafterBytes;
     const { totalBytes, availableBytes } = device.memory();
     const scratchBytes = drafterBytes * this.#scratchBlocks;
-    return poolBlocks({ bytes, blockTokens, groups }, options, {
+    const blocks = poolBlocks({ bytes, blockTokens, groups }, options, {
       contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
       totalBytes,
       availableBytes: Math.max(0, availableBytes - scratchBytes),
       accelerator: device.accelerator,
     });
+    return Math.min(blocks, this.#blocksMax);
   }
 
   /**
@@ -121,4 +145,23 @@ export class CachePlan {
       this.windows.includes(null) ? poolTokens : Number.POSITIVE_INFINITY,
     );
   }
+}
+
+/** The options with this share of the memory for keys and values. */
+export function ofShare(options: EngineOptions, share: number): EngineOptions {
+  if (share === 1) return options;
+  const { kvCache } = options;
+  const part = (bytes: number) => Math.floor(bytes * share);
+  const poolBytes = kvCache.poolBytes === null ? null : part(kvCache.poolBytes);
+  return {
+    ...options,
+    kvCache: { ...kvCache, poolBytes, hostCacheBytes: part(kvCache.hostCacheBytes) },
+  };
+}
+
+/** Scales of the layers that are here. */
+function scalesOf({ key, value }: KvScales, range: LayerRange | null): KvScales {
+  if (range === null) return { key, value };
+  const { first, end } = range;
+  return { key: key.slice(first, end), value: value.slice(first, end) };
 }

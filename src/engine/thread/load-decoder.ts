@@ -1,16 +1,9 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 
 import { TREE_NODES_MAX } from "#base";
-import {
-  DecoderExecutor,
-  KvDrafter,
-  LateTokens,
-  RowDrafter,
-  runWorstSteps,
-  TokenMover,
-  TreeAcceptance,
-} from "#engine/forward";
-import { CommandBuilder, CommandRunner, Engine } from "#engine/loop";
+import { DecoderExecutor, KvDrafter, PartExecutor, RowDrafter } from "#engine/forward";
+import { CommandRunner, Engine, type StepExecutor } from "#engine/loop";
+import type { StageLink } from "#engine/pipeline";
 import {
   type EngineInfo,
   type EngineOptions,
@@ -21,37 +14,39 @@ import type { CacheMemory } from "#engine/tiers";
 import {
   cacheWindow,
   checkStreaming,
-  Decoder,
   type DecoderModel,
   type DecoderSpec,
   type DecoderWeights,
-  draftElementsMax,
-  type KvDraftNetwork,
   layerWindow,
   loadDecoderWeights,
-  warmUp,
+  partOf,
   wholeWeights,
 } from "#models";
-import { BatchWriter, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
 import { EarlierOutputs } from "#speculative";
-import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
+import { modelContextTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
 import { compilersOf } from "./compilers.ts";
 import { draftPolicyOf } from "./draft-policy-of.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { endTokens } from "./end-tokens.ts";
 import { idleSettings } from "./idle-settings.ts";
-import { type LoadedDrafter, limitsOf, loadDrafter } from "./load-drafter.ts";
+import { type LoadedDrafter, loadDrafter } from "./load-drafter.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./loading.ts";
+import {
+  type DecoderParts,
+  makeGraphs,
+  makeSteps,
+  overlapsSteps,
+  PROMPT_LOGIT_ROWS,
+  type StepParts,
+  sampledRowsMax,
+  treeTokensMax,
+} from "./make-steps.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 import { startExchange } from "./open-exchange.ts";
 import { fleetFingerprint, openMemory } from "./open-memory.ts";
-
-/** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
-const PROMPT_LOGIT_ROWS = 64;
-/** What rows of chains may read again: about as long as the launches take that a replay saves. */
-const REREAD_BYTES_MAX = 4e9;
+import { openStages, type PipelinePlace, withStages } from "./pipeline-stages.ts";
 
 /** Default `prefillMsMax` of a CPU: most ms that prompts delay other sequences' tokens. */
 const CPU_PREFILL_MS = 50;
@@ -68,34 +63,66 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
   const onProgress = watchWeights(loading);
-  const { weights, drafter } = await phases.run("weights", () => {
-    const weights = loadDecoderWeights(device, model, { sources, format, onProgress });
-    return { weights, drafter: loadDrafter(loading, { model, weights: wholeWeights(weights) }) };
+  const place = openStages(loading, model, 0);
+  const { range, next } = place;
+  return await withStages(place, async () => {
+    const part = range === null ? model : partOf(model, range);
+    const { weights, drafter } = await phases.run("weights", () => {
+      const weights = loadDecoderWeights(device, part, { sources, format, onProgress });
+      if (next !== null) return { weights, drafter: null };
+      return { weights, drafter: loadDrafter(loading, { model, weights: wholeWeights(weights) }) };
+    });
+    const follower = drafter?.follower ?? null;
+    const cache = { device, options, checkpoint, spec, range, format, drafter: follower };
+    const plan = new CachePlan(cache);
+    const parameters = await phases.run("weights", () => limitedBy(plan, place, model, weights));
+    // Before the pool, which on a GPU takes nearly all remaining memory.
+    const step = await phases.run("steps", async () => {
+      const contextTokensMax = plan.contextTokensMax();
+      next?.load({ type: "steps", contextTokensMax });
+      const wanted = { spec: part.spec, weights, plan, drafter, contextTokensMax };
+      const step = await makeSteps(loading, wanted);
+      await limitedBy(plan, place, model, weights);
+      return step;
+    });
+    const cached = { spec, weights, parameters, plan, follower };
+    const memory = await phases.run("cache", () => openMemory(loading, cached));
+    try {
+      const hostBlocks = memory.cache.poolStats(1).total;
+      next?.load({ type: "pool", blocks: memory.blocks.blocks, hostBlocks });
+      const fingerprint = await fleetFingerprint(loading, cached, memory);
+      await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
+      await next?.loaded();
+      const parts = { spec, weights, parameters, plan, step, memory, next, fingerprint };
+      return await createEngine(loading, parts);
+    } catch (error) {
+      // Disposing of the device frees its own memory, but not the folder of the disk level.
+      await memory.close();
+      throw error;
+    }
   });
-  const follower = drafter?.follower ?? null;
-  const plan = new CachePlan({ device, options, checkpoint, spec, format, drafter: follower });
-  // Before the pool, which on a GPU takes nearly all remaining memory.
-  const step = await phases.run("steps", () =>
-    makeSteps(loading, { spec, weights, plan, drafter }),
-  );
-  const cached = { spec, weights, plan, follower };
-  const memory = await phases.run("cache", () => openMemory(loading, cached));
-  try {
-    const fingerprint = await fleetFingerprint(loading, cached, memory);
-    await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
-    return await createEngine(loading, { spec, weights, step, memory, fingerprint });
-  } catch (error) {
-    // Disposing of the device frees its own memory, but not the folder of the disk level.
-    await memory.close();
-    throw error;
-  }
+}
+
+/** Takes in what the stages have so far; returns the parameters of all. */
+async function limitedBy(
+  plan: CachePlan,
+  place: PipelinePlace,
+  { spec }: DecoderModel,
+  { parameters: own }: DecoderWeights,
+): Promise<number> {
+  if (place.next === null) return own;
+  const { blocks, parameters } = await place.next.loaded();
+  plan.limit(blocks);
+  // A tied table is at both ends.
+  return own + parameters - (spec.tied ? spec.vocabularySize * spec.hiddenSize : 0);
 }
 
 async function createEngine(loading: Loading, parts: LoadedParts): Promise<LoadedModel> {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
-  const { spec, memory } = parts;
-  const overlapSteps = overlapsSteps(loading);
+  const { spec, memory, next } = parts;
+  // With stages, steps of known tokens begin ahead alone: what is sampled is not here.
+  const overlapSteps = next === null && overlapsSteps(loading);
   const scheduler = new Scheduler({
     config: options.scheduler,
     cache: memory.cache,
@@ -108,13 +135,14 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   for (const text of idleSettings(options, found)) context.warn(text);
   const { decoder, sampler, builder, writer } = parts.step;
   const follower = kvDrafterOf(loading, parts);
-  const executor = new DecoderExecutor({
-    ...{ device, decoder, sampler, memory, follower },
-    kvCache: memory.blocks,
-    clock: context.clock,
-    promptRowsMax: PROMPT_LOGIT_ROWS,
-    tokenMover: parts.step.tokenMover,
-  });
+  const common = { device, decoder, memory, kvCache: memory.blocks, clock: context.clock };
+  const executor: StepExecutor =
+    next !== null
+      ? new PartExecutor({ ...common, next })
+      : new DecoderExecutor({
+          ...{ ...common, sampler, follower, promptRowsMax: PROMPT_LOGIT_ROWS },
+          tokenMover: parts.step.tokenMover,
+        });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize } = spec;
   const { contextTokensMax } = scheduler;
@@ -128,6 +156,7 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
     }),
     memory,
     overlapSteps,
+    ...(next !== null && { stepsAheadMax: options.pipeline.stages }),
     prefillMsMax: options.scheduler.prefillMsMax ?? (device.accelerator ? null : CPU_PREFILL_MS),
     clock: context.clock,
     onWake: context.onWake,
@@ -150,12 +179,12 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   const exchanging = { engine, memory, fingerprint, contextTokensMax, vocabularySize };
   const exchange = loading.way && startExchange(loading.way, context, exchanging);
   const loaded = { engine, generator: engine, device, info, memory };
-  return { ...loaded, kvEvents: memory.cache, exchange };
+  return { ...loaded, kvEvents: memory.cache, exchange, stages: next };
 }
 
 function infoOf(
   loading: Loading,
-  { spec, weights, memory, step, fingerprint }: LoadedParts,
+  { spec, weights, parameters, plan, memory, step, fingerprint }: LoadedParts,
   { contextTokensMax, embedding }: Pick<EngineInfo, "contextTokensMax" | "embedding">,
 ): EngineInfo {
   const { blocks } = memory;
@@ -164,7 +193,7 @@ function infoOf(
   return {
     architecture: spec.architecture,
     kind: "decoder",
-    parameters: weights.parameters,
+    parameters,
     vocabularySize: spec.vocabularySize,
     contextTokensMax,
     attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
@@ -176,16 +205,11 @@ function infoOf(
     kvFormat: blocks.format,
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
-    bytesPerBlock: memory.bytesPerBlock,
+    bytesPerBlock: Math.round(memory.bytesPerBlock / plan.share),
     fingerprint,
     kvAddress: loading.way?.port.address ?? null,
     speculative: speculationOf(options, spec, step.drafter),
   };
-}
-
-/** Rows of logits that a step has room for; drafted tokens get those that no sequence needs. */
-function sampledRowsMax({ scheduler }: EngineOptions): number {
-  return Math.max(scheduler.runningSequencesMax, PROMPT_LOGIT_ROWS);
 }
 
 /** Measured costs decide, unless stored blocks must be fetched at any cost. */
@@ -198,118 +222,16 @@ function estimatesOf({ cost }: CacheMemory, { kvCache }: EngineOptions): Transfe
   };
 }
 
-interface DecoderParts {
-  readonly spec: DecoderSpec;
-  readonly weights: DecoderWeights;
-}
-
-/** The parts that compute steps, with all memory that they need. */
-interface StepParts {
-  readonly decoder: Decoder;
-  readonly sampler: Sampler;
-  readonly builder: CommandBuilder;
-  readonly writer: BatchWriter;
-  readonly tokenMover: TokenMover | null;
-  readonly drafter: LoadedDrafter | null;
-  /** The drafter's network where it has keys and values of its own; null: it has none. */
-  readonly follower: KvDraftNetwork | null;
-  /** Where the network's tokens wait for the next step; null: there is no network. */
-  readonly late: LateTokens | null;
-  /** Accepts drafts on the device; null: steps do not overlap, or there is no network. */
-  readonly acceptance: TreeAcceptance | null;
-}
-
 interface LoadedParts extends DecoderParts {
+  /** Of all stages. */
+  readonly parameters: number;
+  readonly plan: CachePlan;
   readonly step: StepParts;
   readonly memory: CacheMemory;
+  /** The stages behind this one; null: all layers are here. */
+  readonly next: StageLink | null;
   /** `ModelInfo.fingerprint`. */
   readonly fingerprint: string;
-}
-
-/** Allocates memory of steps, and on a GPU runs the largest ones, which allocate the rest of it. */
-async function makeSteps(
-  loading: Loading,
-  parts: DecoderParts & { readonly plan: CachePlan; readonly drafter: LoadedDrafter | null },
-): Promise<StepParts> {
-  const { spec, weights, plan, drafter } = parts;
-  const { message, device } = loading;
-  const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
-  const { blockTokens } = message.options.kvCache;
-  // At least the scheduler's limit of a sequence.
-  const contextTokensMax = plan.contextTokensMax();
-  const logitRowsMax = sampledRowsMax(message.options);
-  const chains = chainsOf(loading, plan);
-  const limits = {
-    ...{ stepTokensMax, logitRowsMax },
-    // Rows of chains are sequences of their own in steps that are replayed.
-    sequencesMax: chains === 0 ? runningSequencesMax : Math.max(runningSequencesMax, logitRowsMax),
-    ...{ blockTokens, contextTokensMax },
-    blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
-    treeTokensMax: treeTokensMax(message.options),
-  };
-  const streaming = streamingOf(message.options);
-  const groups = plan.layout.groups.length;
-  const { vocabularySize } = spec;
-  const decoder = new Decoder({
-    ...{ device, spec, weights, limits, streaming, layout: plan.layout },
-    servedTokens: servedTokens(message.options, spec),
-    taps: drafter?.follower?.taps ?? [],
-  });
-  const batches = { rowsMax: logitRowsMax, vocabularySize };
-  const { network = null, follower: loaded = null } = drafter ?? {};
-  const drafts = network === null && loaded === null ? null : limitsOf(loading);
-  const draftElements = drafts === null ? 0 : draftElementsMax(drafts);
-  const sampler = new Sampler({ device, ...batches, draftElements });
-  const follower =
-    loaded?.open(
-      {
-        ...limitsOf(loading),
-        ...{ ...limits, stepSequencesMax: limits.sequencesMax },
-        sequencesMax: runningSequencesMax,
-        servedTokens: servedTokens(message.options, spec),
-        streaming: plan.drafterStreaming,
-      },
-      decoder.tapped,
-    ) ?? null;
-  if (device.accelerator) {
-    const { block, drafterBlock } = plan;
-    const beside = follower && drafterBlock && { network: follower, block: drafterBlock };
-    const parts = { device, decoder, sampler, limits, block, network, follower: beside };
-    await runWorstSteps({ ...parts, rowsApart: chains > 0 });
-  }
-  const writer = new BatchWriter(batches);
-  const builder = new CommandBuilder({ ...limits, groups, rereadTokensMax: chains });
-  const tokenMover =
-    limits.treeTokensMax === 0
-      ? null
-      : new TokenMover(device, {
-          groupsMax: groups * runningSequencesMax,
-          movesMax: groups * logitRowsMax,
-        });
-  const late = drafts && new LateTokens({ device, sampler, elementsMax: draftElements });
-  const acceptance =
-    network !== null && overlapsSteps(loading)
-      ? new TreeAcceptance({ device, decoder, sampler, treesMax: runningSequencesMax })
-      : null;
-  return { decoder, sampler, builder, writer, tokenMover, drafter, follower, late, acceptance };
-}
-
-/** Whether the next step begins while one is computed. */
-function overlapsSteps({ message: { options }, device }: Loading): boolean {
-  return options.overlapSteps ?? device.runsLater;
-}
-
-/**
- * Tokens of the cache that the rows of chains may read again, so that their steps are replayed; 0:
- * none are. Sinks move keys by the length of a sequence, so its rows stay together.
- */
-function chainsOf({ message: { options }, device }: Loading, plan: CachePlan): number {
-  const isOff = loadedDrafts(options).length === 0 || options.kvCache.attentionSinks > 0;
-  if (isOff || !device.replays) return 0;
-  const { block, layout } = plan;
-  const bytesPerToken =
-    (device.kvBytesPerBlock(block) * layout.groups.length) / options.kvCache.blockTokens;
-  return Math.floor(REREAD_BYTES_MAX / bytesPerToken);
 }
 
 function draftSourcesOf(options: EngineOptions, spec: DecoderSpec) {
@@ -348,38 +270,9 @@ function speculationOf(
   return { kind, mixed, lengthMax: Math.min(lengthMax, pathMax), width, drafter: info };
 }
 
-/** Most tokens of a sequence under a tree mask; 0 where drafts are chains, as beside sinks. */
-function treeTokensMax(options: EngineOptions): number {
-  const isTree = loadedDrafts(options).some(({ width }) => width > 1);
-  return isTree && options.kvCache.attentionSinks === 0 ? TREE_NODES_MAX : 0;
-}
-
 /** A window must be longer than the path of a tree (`AttentionBatch.treeMask`). */
 function treePathMax(options: EngineOptions, spec: DecoderSpec): number {
   const streaming = streamingOf(options);
   const windows = spec.layers.map((layer) => layerWindow(layer, streaming) ?? TREE_NODES_MAX);
   return Math.max(0, Math.min(treeTokensMax(options), ...windows) - 1);
-}
-
-/** Rows of drafts up to which steps are captured in advance: more rarely pay. */
-const WARM_DRAFT_ROWS = 64;
-
-/** Captures decode steps in advance where the device runs them as CUDA graphs. */
-async function makeGraphs(
-  { message, context, device }: Loading,
-  { step, memory }: Pick<LoadedParts, "step" | "memory">,
-): Promise<void> {
-  const isDrafting = loadedDrafts(message.options).length > 0;
-  const trees = treeTokensMax(message.options);
-  await warmUp({
-    ...{ device, decoder: step.decoder, cache: memory.blocks, sampled: step.sampler.tokens },
-    sequencesMax: message.options.scheduler.runningSequencesMax,
-    drafts: isDrafting ? { rowsMax: WARM_DRAFT_ROWS, treeTokensMax: trees } : null,
-    onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
-  });
-  const { follower } = step;
-  if (!device.replays || follower === null || memory.drafterBlocks === null) return;
-  // Once op by op, and once to be captured.
-  for (let run = 0; run < 2; run++) follower.runSizes(memory.drafterBlocks);
-  await device.synchronize();
 }

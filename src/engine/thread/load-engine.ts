@@ -1,8 +1,8 @@
 import { openCheckpoint } from "#checkpoint";
-import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
+import type { KvFormat, WeightFormat } from "#devices";
 import { openPeerPort } from "#engine/exchange";
 import { EncoderEngine } from "#engine/forward";
-import type { EngineOptions, LoadMessage } from "#engine/protocol";
+import type { LoadMessage } from "#engine/protocol";
 import {
   describeModel,
   Encoder,
@@ -12,8 +12,8 @@ import {
   textEmbedding,
 } from "#models";
 import { refuseWindow } from "./attention-window.ts";
-import { cudaSettings } from "./cuda-settings.ts";
 import { embeddingInfo } from "./embedding-info.ts";
+import { openEngineDevice } from "./engine-device.ts";
 import { withWay } from "./exchange-way.ts";
 import { loadDecoder } from "./load-decoder.ts";
 import { loadMemory } from "./load-memory.ts";
@@ -27,14 +27,16 @@ import {
   watchWeights,
 } from "./loading.ts";
 import { weightFormatFor } from "./memory-plan.ts";
+import { pipelinedOptions, refuseStages } from "./pipeline-stages.ts";
 
 /** A checkpoint and options → a running engine. Throws what opening and loading throw. */
-export async function loadEngine(
-  message: LoadMessage,
-  context: LoadContext,
-): Promise<LoadedEngine> {
-  const { options } = message;
-  if (options.mock !== null) return await loadMock(message, options.mock, context);
+export async function loadEngine(given: LoadMessage, context: LoadContext): Promise<LoadedEngine> {
+  const options = pipelinedOptions(given.options);
+  const message = { ...given, options };
+  if (options.mock !== null) {
+    refuseStages(options, "a worker without a model");
+    return await loadMock(message, options.mock, context);
+  }
   const phases = new LoadPhases(context.clock);
   const checkpoint = await phases.run("files", () =>
     openCheckpoint(message.path, { weights: !options.randomWeights }),
@@ -72,24 +74,12 @@ function wayOf({ options }: LoadMessage, { timer }: LoadContext) {
   return kvTransfer && (() => openPeerPort(kvTransfer, timer));
 }
 
-function openEngineDevice(options: EngineOptions, context: LoadContext): Promise<Device> {
-  return openDevice({
-    kind: options.device,
-    warn: context.warn,
-    cuda: cudaSettings(options),
-    onKernels: ({ done, total, cached }) => {
-      if (!cached) context.onProgress({ part: "kernels", done, total });
-    },
-    ...(options.threads === null ? {} : { threads: options.threads }),
-    ...(options.isa === null ? {} : { isa: options.isa }),
-  });
-}
-
 async function loadEncoder(loading: Loading, model: EncoderModel): Promise<LoadedModel> {
   const { message, context, phases, checkpoint, sources, device } = loading;
   const { options } = message;
   const { spec } = model;
   refuseWindow(options, spec.architecture);
+  refuseStages(options, `${spec.architecture}, an encoder`);
   const embedding = textEmbedding(checkpoint.sentence, spec);
   for (const text of embedding.warnings) context.warn(text);
   const format: WeightFormat = weightFormatFor(options, checkpoint, device);
@@ -129,5 +119,14 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     kvAddress: null,
     speculative: null,
   } as const;
-  return { engine, generator: null, device, info, kvEvents: null, memory: null, exchange: null };
+  return {
+    engine,
+    generator: null,
+    device,
+    info,
+    kvEvents: null,
+    memory: null,
+    exchange: null,
+    stages: null,
+  };
 }

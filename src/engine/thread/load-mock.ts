@@ -127,7 +127,16 @@ function createEngine(model: MockedModel, scope: MockScope): Omit<LoadedEngine, 
     fingerprint: fingerprintOf(vocabulary),
   });
   const { cache: kvEvents } = memory;
-  return { engine, generator: engine, device: NO_DEVICE, info, memory, kvEvents, exchange: null };
+  return {
+    engine,
+    generator: engine,
+    device: NO_DEVICE,
+    info,
+    memory,
+    kvEvents,
+    exchange: null,
+    stages: null,
+  };
 }
 
 const NO_DEVICE = { dispose: () => {} };

@@ -1,5 +1,5 @@
 /** Inputs, state and result of loading. */
-import type { Clock, Timer } from "#base";
+import type { Clock, EngineError, Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { Device } from "#devices";
 import type { KvExchange } from "#engine/exchange";
@@ -12,7 +12,7 @@ import type { CountedMemory } from "./cache-stats.ts";
 import type { ExchangeWay } from "./exchange-way.ts";
 import type { LoadPhases } from "./load-phases.ts";
 
-/** A loaded engine. Dispose of the engine first, then `memory`, then the device. */
+/** A loaded engine. Dispose of the engine first, then `memory`, `stages` and the device. */
 export interface LoadedEngine {
   readonly engine: StepEngine;
   /** The same engine where the model is a decoder; null: an encoder, which generates nothing. */
@@ -25,6 +25,8 @@ export interface LoadedEngine {
   readonly memory: EngineMemory | null;
   /** Gives blocks to other engines and takes theirs; null: they stay here. */
   readonly exchange: KvExchange | null;
+  /** The processes that have the model's further layers; null: all are here. */
+  readonly stages: { close(): Promise<void> } | null;
   /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
 }
@@ -53,6 +55,8 @@ export interface LoadContext {
   readonly onProgress: (progress: LoadProgress) => void;
   /** Called when work became possible outside a step. */
   readonly onWake: () => void;
+  /** Called when a part of the engine in another process broke: it must not go on. */
+  readonly onBroken: (error: EngineError) => void;
 }
 
 /** The state of loading. */

@@ -4,7 +4,7 @@ import { CacheMemory, type FingerprintInput, modelFingerprint } from "#engine/ti
 import { attentionWeight } from "#kvcache";
 import type { DecoderSpec, DecoderWeights } from "#models";
 import { servedTokens } from "./attention-window.ts";
-import type { CachePlan } from "./cache-plan.ts";
+import { type CachePlan, ofShare } from "./cache-plan.ts";
 import { kvIdentity } from "./kv-identity.ts";
 import type { LoadedFollower } from "./load-drafter.ts";
 import type { Loading } from "./loading.ts";
@@ -12,7 +12,9 @@ import type { Loading } from "./loading.ts";
 /** What the blocks are for. */
 export interface MemoryParts {
   readonly spec: DecoderSpec;
-  readonly weights: Pick<DecoderWeights, "parameters" | "format">;
+  readonly weights: Pick<DecoderWeights, "format">;
+  /** Of the whole model. */
+  readonly parameters: number;
   readonly plan: CachePlan;
   /** Blocks of the device. Default: what the plan says. */
   readonly blocks?: number;
@@ -23,8 +25,8 @@ export interface MemoryParts {
 /** The pool takes the memory that weights and steps leave, as far as it is useful. */
 export async function openMemory(loading: Loading, parts: MemoryParts): Promise<CacheMemory> {
   const { message, context, device } = loading;
-  const { options } = message;
-  const { spec, weights, plan } = parts;
+  const { spec, parameters, plan } = parts;
+  const options = ofShare(message.options, plan.share);
   const { blocks = plan.blocks() } = parts;
   return await CacheMemory.open({
     device,
@@ -33,7 +35,7 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
     settings: options.kvCache,
     windows: plan.windows,
     attentionWeight: attentionWeight({
-      parameters: weights.parameters,
+      parameters,
       layers: spec.layers.length,
       heads: spec.heads,
       headDim: spec.headDim,
@@ -60,8 +62,18 @@ export function fleetFingerprint(
   parts: MemoryParts,
   { blocks, drafterBlocks }: Pick<CacheMemory, "blocks" | "drafterBlocks">,
 ): Promise<string> {
-  const layouts = [blocks.layout, drafterBlocks?.layout ?? null] as const;
+  const { plan } = parts;
+  const layout = plan.share === 1 ? blocks.layout : wholeLayout(loading, plan);
+  const layouts = [layout, drafterBlocks?.layout ?? null] as const;
   return fingerprintOf(loading, parts, layouts, { fileTimes: false });
+}
+
+/** Of blocks with all layers, of which some are elsewhere. */
+function wholeLayout({ device }: Loading, { whole }: CachePlan): string {
+  const pool = device.allocateKvPool({ ...whole.block, blocks: 1 });
+  const { layout } = pool;
+  device.release(pool);
+  return layout;
 }
 
 /** `layouts`: of the model's pool and of the drafter's, null where there is none. */
@@ -83,7 +95,7 @@ async function fingerprintOf(
       servedTokens: Math.min(follower.spec.contextTokensMax, servedTokens(options, spec)),
     });
   }
-  const { places } = plan.layout;
+  const { places } = plan.whole.layout;
   const identity = kvIdentity({ ...common, checkpoint, spec, layout, places, drafter });
   return await modelFingerprint({ ...identity, ...how });
 }

@@ -57,6 +57,8 @@ export class EngineService {
   #closing = false;
   /** The engine failed, and `dead` was posted. */
   #dead = false;
+  /** The error of a part of the engine in another process, without which no step can run. */
+  #broken: EngineError | null = null;
   /** Something may have made work possible since the last check for it. */
   #woken = false;
   #wake: (() => void) | null = null;
@@ -189,6 +191,10 @@ export class EngineService {
           this.#statsStale = true;
           this.#notify();
         },
+        onBroken: (error) => {
+          this.#broken = error;
+          this.#notify();
+        },
       });
     } catch (error) {
       this.#clients.post({ type: "dead", error: toWire(error) });
@@ -201,6 +207,8 @@ export class EngineService {
     this.#woken = false;
     this.#beat();
     const step = await engine.step();
+    // What a step lost is told first, where one was under way.
+    if (step === null && this.#broken !== null) throw this.#broken;
     this.#exchange(loaded, step);
     this.#postEvents(loaded);
     if (step !== null) {
@@ -299,13 +307,14 @@ export class EngineService {
    * Closes each part even if another one fails: after a failure the bookkeeping may be
    * inconsistent.
    */
-  async #unload({ engine, exchange, memory, device }: LoadedEngine): Promise<void> {
+  async #unload({ engine, exchange, memory, stages, device }: LoadedEngine): Promise<void> {
     const stop = new AbortController();
     const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
     const parts = [
       () => exchange?.close(),
       () => engine.dispose(),
       () => memory?.close(stop.signal),
+      () => stages?.close(),
       // Last: files are written from its memory.
       () => device.dispose(),
     ];

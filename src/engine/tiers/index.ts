@@ -14,7 +14,7 @@
  * @module
  */
 export { CacheMemory } from "./cache-memory.ts";
-export type { MoveStats } from "./level-mover.ts";
+export { LevelMover, type MoveStats } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
 export type { DevicePlace, PeerLink, Pull } from "./peer-link.ts";
 export { tooLarge, tooSmall } from "./size-errors.ts";

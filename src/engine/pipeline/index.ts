@@ -1,0 +1,34 @@
+/**
+ * engine/pipeline: a model over several processes, each with some of its layers.
+ *
+ *   stage-link.ts      the stage behind this one: its process, its steps, its end
+ *   stage-server.ts    the other side of it
+ *   stage-messages.ts  what they tell each other; frame-channel.ts: as bytes of a local stream
+ *   hidden-slots.ts    hidden states, in memory that both reach
+ *
+ * A stage starts the one behind it, hands it each step once its own layers are computed, and hands
+ * back what comes of it. So a chain of any length is a stage with a stage behind it, and the last
+ * one samples.
+ *
+ * Invariant: a stage never outlives the one before it: its stream ends with that.
+ * Invariant: steps are carried out in the same order at all stages, and so are moves of blocks.
+ *
+ * @module
+ */
+export { FrameChannel } from "./frame-channel.ts";
+export { HiddenSlots, type SlotSizes } from "./hidden-slots.ts";
+export { SLOTS_FD, STREAM_FD, StageLink, type StageLinkParts } from "./stage-link.ts";
+export type {
+  FromStage,
+  OfferShape,
+  StageFacts,
+  StageOffer,
+  StagePlan,
+  ToStage,
+} from "./stage-messages.ts";
+export {
+  type LoadedStage,
+  type StageExecutor,
+  type StageLoader,
+  StageServer,
+} from "./stage-server.ts";

@@ -1,0 +1,316 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Duplex } from "node:stream";
+import { assert, EngineError, type Timer } from "#base";
+import type { CommandResult, PromptPart, StartedCommand, StepCommand } from "#engine/loop";
+import { fromWire } from "#engine/protocol";
+import type { RowEdits } from "#sampling";
+import { FrameChannel } from "./frame-channel.ts";
+import { HiddenSlots } from "./hidden-slots.ts";
+import type {
+  FromStage,
+  OfferShape,
+  StageFacts,
+  StageOffer,
+  StagePlan,
+  ToStage,
+} from "./stage-messages.ts";
+
+/** Descriptors of the stage's process: its stream, and the hidden states. */
+export const STREAM_FD = 3;
+export const SLOTS_FD = 4;
+
+/** A stage that was told to end and does not is killed after so long. */
+const END_MS = 10_000;
+/** Messages wait while this thread computes: they are read before a stage counts as silent. */
+const GRACE_MS = 1000;
+
+export interface StageLinkParts {
+  /** The file that the stage's process runs. */
+  readonly entry: string;
+  readonly plan: StagePlan;
+  /** Of all stages. */
+  readonly stages: number;
+  /** Longest silence of a stage that has work, in ms. */
+  readonly timeoutMs: number;
+  readonly timer: Timer;
+  readonly warn: (message: string) => void;
+  /** The stage is gone, and with it the model: no step can follow. Called once, not by `close`. */
+  readonly onBroken: (error: EngineError) => void;
+}
+
+/** A promise and what settles it. */
+class Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve!: (value: T) => void;
+  reject!: (error: unknown) => void;
+
+  constructor() {
+    this.promise = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    // A rejection is told to those that wait, and is no error where none does.
+    this.promise.catch(() => {});
+  }
+}
+
+interface StepAway {
+  readonly onPart: (part: PromptPart) => void;
+  readonly result: Deferred<CommandResult>;
+}
+
+/**
+ * The stage behind this one, a process of its own, and through it all further ones. Steps are sent
+ * and answered in order. Whatever ends the process, and silence while it has work, fails all that
+ * is under way: the model is not whole any more.
+ */
+export class StageLink {
+  readonly #parts: StageLinkParts;
+  readonly #process: ChildProcess;
+  readonly #channel: FrameChannel<FromStage, ToStage>;
+  readonly #slots: HiddenSlots;
+  readonly #exited: Promise<void>;
+  readonly #steps = new Map<number, StepAway>();
+  readonly #offers = new Map<number, Deferred<readonly StageOffer[]>>();
+  /** By transfer and piece. */
+  readonly #jobs = new Map<string, (ok: boolean) => void>();
+  #loading: Deferred<StageFacts> | null = null;
+  #nextStep = 0;
+  /** The step whose edits have not come; null: there is none. */
+  #unedited: number | null = null;
+  #stopWatching: () => void = () => {};
+  /** Messages since the start, to see silence by. */
+  #heard = 0;
+  #broken: EngineError | null = null;
+  #closing = false;
+
+  /** Starts the process, which begins to load. */
+  constructor(parts: StageLinkParts) {
+    this.#parts = parts;
+    const { plan, entry } = parts;
+    this.#slots = HiddenSlots.create(plan.slots);
+    // Its output is diagnosis: the first stage's standard output may be an answer.
+    const stdio = ["ignore", 2, 2, "pipe", this.#slots.fd] as const;
+    this.#process = spawn(process.execPath, [entry], { stdio: [...stdio], windowsHide: true });
+    // As `stdio` has it; of a process that could not be started there may be none.
+    const stream = this.#process.stdio[STREAM_FD] as Duplex;
+    this.#channel = new FrameChannel(stream);
+    this.#exited = new Promise((resolve) => {
+      this.#process.once("exit", (code, signal) => {
+        this.#end(signal === null ? `ended with code ${code}` : `was ended by ${signal}`);
+        resolve();
+      });
+      this.#process.once("error", (error) => {
+        this.#end(`could not be started, ${error.message}`);
+        resolve();
+      });
+    });
+    this.#channel.listen({
+      onMessage: (message) => this.#take(message),
+      // How the process ended says more, if it has ended.
+      onEnd: (reason) => {
+        this.#parts.timer.after(GRACE_MS, () => this.#end(`cannot be reached, ${reason}`));
+      },
+    });
+    this.#loading = new Deferred();
+    this.#channel.send({ type: "load", plan });
+  }
+
+  /** Of the stage's process; undefined: there is none. */
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  /** What the stages have once the present part of loading is done. */
+  async loaded(): Promise<StageFacts> {
+    assert(this.#loading !== null, "Cannot wait for a stage that loads nothing");
+    return await this.#loading.promise;
+  }
+
+  /** Begins a further part of loading. */
+  load(message: Extract<ToStage, { readonly type: "steps" | "pool" }>): void {
+    this.#loading = new Deferred();
+    if (this.#broken !== null) this.#loading.reject(this.#broken);
+    this.#channel.send(message);
+  }
+
+  /**
+   * Sends a step with the hidden states of its tokens, none where it only moves blocks. Where the
+   * stage is gone, its end says so.
+   */
+  start(
+    command: StepCommand,
+    hidden: Float32Array | null,
+    onPart: (part: PromptPart) => void,
+  ): Omit<StartedCommand, "movesMs"> {
+    const broken = this.#broken;
+    if (broken !== null) return { edit: async () => {}, finish: () => Promise.reject(broken) };
+    if (isEmpty(command)) return NOTHING_STARTED;
+    this.#dropUnedited();
+    const step = this.#nextStep++;
+    if (hidden !== null) this.#slots.write(step, hidden);
+    const result = new Deferred<CommandResult>();
+    this.#steps.set(step, { onPart, result });
+    const used = usedPart(command);
+    this.#channel.send({ type: "step", step, command: used, floats: hidden?.length ?? 0 });
+    this.#watch();
+    const rows = command.sampling?.edited === true ? command.sampling.count : 0;
+    if (rows > 0) this.#unedited = step;
+    return {
+      edit: async (edits: RowEdits) => {
+        if (edits.first + edits.count === rows) this.#unedited = null;
+        this.#channel.send({ type: "edits", step, edits });
+      },
+      finish: () => result.promise,
+    };
+  }
+
+  /** Offers of a transfer's pieces at each stage, in the order of their layers. */
+  async offer(shape: OfferShape): Promise<readonly StageOffer[]> {
+    if (this.#broken !== null) throw this.#broken;
+    const offers = new Deferred<readonly StageOffer[]>();
+    this.#offers.set(shape.transfer, offers);
+    this.#channel.send({ type: "offer", ...shape });
+    this.#watch();
+    return await offers.promise;
+  }
+
+  /** The pieces that were not sent will not be. */
+  endOffer(transfer: number, reason: string): void {
+    this.#channel.send({ type: "endOffer", transfer, reason });
+  }
+
+  /** Settles when the stages' parts of a piece were sent; false: they are not wanted any more. */
+  sent(transfer: number, piece: number): Promise<boolean> {
+    if (this.#broken !== null) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      this.#jobs.set(`${transfer} ${piece}`, resolve);
+    });
+  }
+
+  /** Ends the process, and settles once it has ended. */
+  async close(): Promise<void> {
+    if (this.#closing) return await this.#exited;
+    this.#closing = true;
+    this.#stopWatching();
+    this.#channel.close();
+    const cancel = this.#parts.timer.after(END_MS, () => this.#process.kill("SIGKILL"));
+    await this.#exited;
+    cancel();
+    this.#slots.close();
+  }
+
+  #take(message: FromStage): void {
+    this.#heard++;
+    switch (message.type) {
+      case "loaded":
+        this.#loading?.resolve(message.facts);
+        break;
+      case "failed":
+        this.#broken ??= fromWire(message.error);
+        this.#loading?.reject(this.#broken);
+        break;
+      case "warning":
+        this.#parts.warn(message.message);
+        break;
+      case "part":
+        this.#steps.get(message.step)?.onPart(message.part);
+        break;
+      case "result":
+        this.#endStep(message.step)?.resolve(message.result);
+        break;
+      case "stepFailed":
+        this.#endStep(message.step)?.reject(fromWire(message.error));
+        break;
+      case "offers":
+        this.#offers.get(message.transfer)?.resolve(message.offers);
+        this.#offers.delete(message.transfer);
+        break;
+      case "sent":
+        this.#endJob(`${message.transfer} ${message.piece}`, message.ok);
+        break;
+    }
+    this.#watch();
+  }
+
+  /** A step whose edits did not come is dropped, there and here. */
+  #dropUnedited(): void {
+    if (this.#unedited !== null) this.#steps.delete(this.#unedited);
+    this.#unedited = null;
+  }
+
+  #endStep(step: number): Deferred<CommandResult> | null {
+    const away = this.#steps.get(step);
+    this.#steps.delete(step);
+    return away?.result ?? null;
+  }
+
+  #endJob(key: string, ok: boolean): void {
+    this.#jobs.get(key)?.(ok);
+    this.#jobs.delete(key);
+  }
+
+  /** While there is work, something must be heard in time. */
+  #watch(): void {
+    this.#stopWatching();
+    if (this.#closing || this.#broken !== null) return;
+    if (this.#steps.size + this.#offers.size === 0) return;
+    const { timer, timeoutMs } = this.#parts;
+    const heard = this.#heard;
+    this.#stopWatching = timer.after(timeoutMs, () => {
+      this.#stopWatching = timer.after(GRACE_MS, () => {
+        if (heard === this.#heard) this.#end(`said nothing for ${timeoutMs} ms`);
+      });
+    });
+  }
+
+  #end(why: string): void {
+    if (this.#closing || this.#broken !== null) return;
+    const { plan, stages } = this.#parts;
+    const name = `stage ${plan.index + 1} of ${stages} (process ${this.pid ?? "none"})`;
+    const error = new EngineError(
+      "DEVICE_FAILED",
+      `Cannot continue: pipeline ${name} ${why}; look at its messages on standard error, and ` +
+        "start this worker again",
+    );
+    this.#broken = error;
+    this.#stopWatching();
+    this.#process.kill("SIGKILL");
+    this.#loading?.reject(error);
+    for (const { result } of this.#steps.values()) result.reject(error);
+    for (const offers of this.#offers.values()) offers.reject(error);
+    for (const settle of this.#jobs.values()) settle(false);
+    this.#steps.clear();
+    this.#offers.clear();
+    this.#jobs.clear();
+    this.#parts.onBroken(error);
+  }
+}
+
+const NOTHING_STARTED: Omit<StartedCommand, "movesMs"> = {
+  edit: async () => {},
+  finish: async () => ({ sampled: null, candidates: [] }),
+};
+
+function isEmpty({ tokens, moves, jobs, peerJobs }: StepCommand): boolean {
+  return tokens + moves.length + jobs.length + peerJobs.length === 0;
+}
+
+/** The command without what its arrays have behind what the step needs. */
+function usedPart(command: StepCommand): StepCommand {
+  const { tokens, sequences, contextLengths, tables } = command;
+  return {
+    ...command,
+    tokenIds: command.tokenIds.subarray(0, tokens),
+    positions: command.positions.subarray(0, tokens),
+    queryStarts: command.queryStarts.subarray(0, sequences + 1),
+    contextLengths: contextLengths.subarray(0, sequences),
+    tables: tables.map(({ slots, blockTables }) => {
+      const blocksPerSequence = blockTables.length / Math.max(1, contextLengths.length);
+      return {
+        slots: slots.subarray(0, tokens),
+        blockTables: blockTables.subarray(0, sequences * blocksPerSequence),
+      };
+    }),
+  };
+}

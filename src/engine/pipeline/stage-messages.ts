@@ -1,0 +1,72 @@
+/** What a stage and the one behind it tell each other. */
+import type { CommandResult, PromptPart, StepCommand } from "#engine/loop";
+import type { EngineOptions, WireError } from "#engine/protocol";
+import type { RowEdits } from "#sampling";
+import type { SlotSizes } from "./hidden-slots.ts";
+
+/** Where the pieces of a transfer can be read at one stage. */
+export interface StageOffer {
+  readonly offer: string;
+  readonly port: number;
+  /** Of a block. */
+  readonly bytes: number;
+}
+
+/** The pieces that stages are to offer. */
+export interface OfferShape {
+  readonly transfer: number;
+  readonly pieces: number;
+  readonly deadlineMs: number;
+}
+
+/** What a stage is to load. */
+export interface StagePlan {
+  /** Of this stage; the first one is 0. */
+  readonly index: number;
+  readonly path: string;
+  /** With the kind of device that the first stage has. */
+  readonly options: EngineOptions;
+  readonly slots: SlotSizes;
+}
+
+/** To the stage behind. The first three load it, in this order; each is answered by `loaded`. */
+export type ToStage =
+  | { readonly type: "load"; readonly plan: StagePlan }
+  /** Weights are there: memory of steps for sequences of so many tokens. */
+  | { readonly type: "steps"; readonly contextTokensMax: number }
+  | { readonly type: "pool"; readonly blocks: number; readonly hostBlocks: number }
+  /** A step whose `floats` hidden states are in the slot of its number. */
+  | {
+      readonly type: "step";
+      readonly step: number;
+      readonly command: StepCommand;
+      readonly floats: number;
+    }
+  | { readonly type: "edits"; readonly step: number; readonly edits: RowEdits }
+  | ({ readonly type: "offer" } & OfferShape)
+  | { readonly type: "endOffer"; readonly transfer: number; readonly reason: string };
+
+/** What a stage and all behind it have once a part of loading is done. */
+export interface StageFacts {
+  /** Blocks that their memory would hold now. */
+  readonly blocks: number;
+  readonly parameters: number;
+  /** Of each of them. */
+  readonly devices: readonly string[];
+}
+
+/** From the stage behind. */
+export type FromStage =
+  | { readonly type: "loaded"; readonly facts: StageFacts }
+  | { readonly type: "failed"; readonly error: WireError }
+  | { readonly type: "warning"; readonly message: string }
+  | { readonly type: "part"; readonly step: number; readonly part: PromptPart }
+  | { readonly type: "result"; readonly step: number; readonly result: CommandResult }
+  | { readonly type: "stepFailed"; readonly step: number; readonly error: WireError }
+  | { readonly type: "offers"; readonly transfer: number; readonly offers: readonly StageOffer[] }
+  | {
+      readonly type: "sent";
+      readonly transfer: number;
+      readonly piece: number;
+      readonly ok: boolean;
+    };

@@ -1,0 +1,191 @@
+import { assert, type EngineError, messageOf } from "#base";
+import { MovesFailed, type PromptPart, type StartedCommand, type StepCommand } from "#engine/loop";
+import { stepFailure, toWire } from "#engine/protocol";
+import type { FrameChannel } from "./frame-channel.ts";
+import type { HiddenSlots } from "./hidden-slots.ts";
+import type {
+  FromStage,
+  OfferShape,
+  StageFacts,
+  StageOffer,
+  StagePlan,
+  ToStage,
+} from "./stage-messages.ts";
+
+/** Computes the steps of a stage, and of all behind it. */
+export interface StageExecutor {
+  /** As `StepExecutor.start`, with the hidden states of the stage before; null: there are none. */
+  start(
+    command: StepCommand,
+    onPart: (part: PromptPart) => void,
+    hidden: Float32Array | null,
+  ): Promise<StartedCommand>;
+}
+
+/** A stage that was loaded. */
+export interface LoadedStage {
+  readonly executor: StageExecutor;
+  /** Waits, while messages are taken in, until the device has computed all that was started. */
+  settled(): Promise<void>;
+  /** Offers a transfer's pieces here and at the stages behind. */
+  offer(shape: OfferShape): Promise<readonly StageOffer[]>;
+  endOffer(transfer: number, reason: string): void;
+  close(): Promise<void>;
+}
+
+/** The parts of loading, in order. Each settles with what there is then. */
+export interface StageLoader {
+  weights(plan: StagePlan): Promise<StageFacts>;
+  steps(contextTokensMax: number): Promise<StageFacts>;
+  pool(sizes: { readonly blocks: number; readonly hostBlocks: number }): Promise<{
+    readonly facts: StageFacts;
+    readonly stage: LoadedStage;
+    readonly slots: HiddenSlots;
+  }>;
+  /** Ends what was loaded. */
+  close(): Promise<void>;
+}
+
+/** Answers the stage before: loads, then carries out its steps one after the other. */
+export class StageServer {
+  readonly #channel: FrameChannel<ToStage, FromStage>;
+  readonly #loader: StageLoader;
+  /** Settles when the process may end. */
+  readonly ended: Promise<string>;
+  #loaded: { readonly stage: LoadedStage; readonly slots: HiddenSlots } | null = null;
+  /** Settles when all messages so far were carried out, as far as steps start. */
+  #last: Promise<void> = Promise.resolve();
+  readonly #started = new Map<number, StartedCommand>();
+  #markEnded!: (reason: string) => void;
+
+  constructor(channel: FrameChannel<ToStage, FromStage>, loader: StageLoader) {
+    this.#channel = channel;
+    this.#loader = loader;
+    this.ended = new Promise((resolve) => {
+      this.#markEnded = resolve;
+    });
+    channel.listen({
+      onMessage: (message) => {
+        this.#last = this.#last
+          .then(() => this.#carryOut(message))
+          .catch((error: unknown) => this.#break(error));
+      },
+      onEnd: (reason) => this.#markEnded(reason),
+    });
+  }
+
+  /** A stage behind this one is gone, or blocks could not be moved: no step may follow. */
+  broken(error: EngineError): void {
+    this.#break(error);
+  }
+
+  /** Frees what was loaded. */
+  async close(): Promise<void> {
+    await this.#loaded?.stage.close();
+    await this.#loader.close();
+  }
+
+  async #carryOut(message: ToStage): Promise<void> {
+    switch (message.type) {
+      case "load":
+        return await this.#load(() => this.#loader.weights(message.plan));
+      case "steps":
+        return await this.#load(() => this.#loader.steps(message.contextTokensMax));
+      case "pool":
+        return await this.#load(async () => {
+          const { facts, ...loaded } = await this.#loader.pool(message);
+          this.#loaded = loaded;
+          return facts;
+        });
+      case "step":
+        return await this.#start(message);
+      case "edits": {
+        const started = this.#started.get(message.step);
+        // Of a step that failed: nothing is edited.
+        if (started === undefined) return;
+        await started
+          .edit(message.edits)
+          .catch((error: unknown) => this.#failStep(message.step, error));
+        if (message.edits.first + message.edits.count === this.#rows.get(message.step)) {
+          this.#finish(message.step, started);
+        }
+        return;
+      }
+      case "offer":
+        return this.#offer(message);
+      case "endOffer":
+        this.#stage.endOffer(message.transfer, message.reason);
+    }
+  }
+
+  get #stage(): LoadedStage {
+    assert(this.#loaded !== null, "Cannot run a stage that is not loaded");
+    return this.#loaded.stage;
+  }
+
+  async #load(part: () => Promise<StageFacts>): Promise<void> {
+    try {
+      this.#channel.send({ type: "loaded", facts: await part() });
+    } catch (error) {
+      this.#channel.send({ type: "failed", error: toWire(error) });
+    }
+  }
+
+  /** Rows of the steps that wait for edits. */
+  readonly #rows = new Map<number, number>();
+
+  async #start({
+    step,
+    command,
+    floats,
+  }: Extract<ToStage, { readonly type: "step" }>): Promise<void> {
+    assert(this.#loaded !== null, "Cannot run a stage that is not loaded");
+    const { stage, slots } = this.#loaded;
+    const onPart = (part: PromptPart) => this.#channel.send({ type: "part", step, part });
+    let started: StartedCommand;
+    try {
+      const hidden = floats === 0 ? null : slots.read(step, floats);
+      started = await stage.executor.start(command, onPart, hidden);
+    } catch (error) {
+      if (error instanceof MovesFailed) throw error.cause;
+      this.#failStep(step, error);
+      return;
+    }
+    if (command.sampling?.edited === true) {
+      // A step whose edits do not come is dropped.
+      this.#started.clear();
+      this.#rows.clear();
+      this.#started.set(step, started);
+      this.#rows.set(step, command.sampling.count);
+    } else this.#finish(step, started);
+  }
+
+  /** Sends the result once it is there; steps behind may start meanwhile. */
+  #finish(step: number, started: StartedCommand): void {
+    this.#started.delete(step);
+    this.#rows.delete(step);
+    void this.#stage
+      .settled()
+      .then(() => started.finish())
+      .then((result) => this.#channel.send({ type: "result", step, result }))
+      .catch((error: unknown) => this.#failStep(step, error));
+  }
+
+  #failStep(step: number, error: unknown): void {
+    this.#started.delete(step);
+    this.#rows.delete(step);
+    this.#channel.send({ type: "stepFailed", step, error: stepFailure(error) });
+  }
+
+  #offer({ transfer, pieces, deadlineMs }: OfferShape): void {
+    const offers = this.#stage.offer({ transfer, pieces, deadlineMs });
+    void offers
+      .then((offers) => this.#channel.send({ type: "offers", transfer, offers }))
+      .catch(() => this.#channel.send({ type: "offers", transfer, offers: [] }));
+  }
+
+  #break(error: unknown): void {
+    this.#channel.send({ type: "warning", message: `A pipeline stage broke: ${messageOf(error)}` });
+    this.#markEnded(messageOf(error));
+  }
+}
