@@ -1,5 +1,6 @@
 /** What one engine asks of another: blocks of a prompt. */
 import { EngineError, isPlainObject } from "#base";
+import type { StageOffer } from "#engine/protocol";
 import type { TransferLevel } from "#kvcache";
 import type { PeerAddress } from "./peer-port.ts";
 
@@ -46,6 +47,8 @@ export interface BlocksToCome {
   readonly blocks: number;
   /** Of the prompt's leading blocks, those that were stored when it was asked. */
   readonly storedBlocks: number;
+  /** The ends of each block that further stages offer, in order. Absent: whole blocks come. */
+  readonly parts?: readonly StageOffer[];
 }
 
 type Check = (value: unknown) => boolean;
@@ -82,7 +85,22 @@ const HEAD: Readonly<Record<Exclude<keyof BlockAsk, "tokens">, Check>> = {
   prefix: orNull(isAddress),
 };
 
-const TO_COME: Readonly<Record<keyof BlocksToCome, Check>> = {
+/** As many as there are stages behind a first one, at most. */
+const PARTS_MAX = 63;
+
+const PART: Readonly<Record<keyof StageOffer, Check>> = {
+  offer: isText(256),
+  port: isWhole(1, 65_535),
+  bytes: isWhole(1),
+};
+
+const areParts: Check = (value) =>
+  Array.isArray(value) &&
+  value.length >= 1 &&
+  value.length <= PARTS_MAX &&
+  value.every((part) => hasFields<StageOffer>(part, PART));
+
+const TO_COME: Readonly<Record<Exclude<keyof BlocksToCome, "parts">, Check>> = {
   offer: orNull(isText(256)),
   level: (value) => value === "device" || value === "host",
   port: isWhole(0, 65_535),
@@ -95,12 +113,12 @@ const REFUSAL: Readonly<Record<"error", Check>> = { error: isText(4096) };
 /** Whether a value has these fields, and no others. */
 function hasFields<Fields extends object>(
   value: unknown,
-  checks: Readonly<Record<keyof Fields, Check>>,
+  checks: Readonly<Partial<Record<keyof Fields, Check>>>,
 ): value is Fields {
   if (!isPlainObject(value)) return false;
   const names = Object.keys(checks) as (keyof Fields & string)[]; // a record's own keys
   if (Object.keys(value).length !== names.length) return false;
-  return names.every((name) => Object.hasOwn(value, name) && checks[name](value[name]));
+  return names.every((name) => Object.hasOwn(value, name) && checks[name]?.(value[name]) === true);
 }
 
 const LENGTH_BYTES = 4;
@@ -151,6 +169,7 @@ export function decodeAnswer(message: Uint8Array): BlockAnswer {
   if (message.length > HEAD_BYTES_MAX) throw unreadable("it is too long");
   const answer = jsonOf(message);
   if (hasFields<BlocksToCome>(answer, TO_COME)) return answer;
+  if (hasFields<BlocksToCome>(answer, { ...TO_COME, parts: areParts })) return answer;
   if (hasFields<{ error: string }>(answer, REFUSAL)) return answer;
   throw unreadable("it is no answer");
 }

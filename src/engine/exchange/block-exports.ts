@@ -64,7 +64,7 @@ export class BlockExports {
     // Asked only whether this engine runs.
     if (message.length === 0) return message;
     try {
-      return encodeAnswer(this.#begin(this.#checked(message)));
+      return encodeAnswer(await this.#begin(this.#checked(message)));
     } catch (error) {
       return encodeAnswer({ error: messageOf(error).slice(0, 2000) });
     }
@@ -141,8 +141,8 @@ export class BlockExports {
     return ask;
   }
 
-  #begin(ask: BlockAsk): BlockAnswer {
-    const { cache, port, identity, traffic } = this.#parts;
+  async #begin(ask: BlockAsk): Promise<BlockAnswer> {
+    const { cache, port, identity, traffic, stages } = this.#parts;
     const { tokens, from, cacheSalt } = ask;
     const scope = scopeKey({ loraId: null, cacheSalt });
     const prompt: LookUp = { scope, tokens, keys: null };
@@ -174,9 +174,28 @@ export class BlockExports {
     cache.peers.sends.start(transfer, start);
     traffic.startOutgoing(transfer, offer);
     this.#watch(one, 0);
-    void offer.ended.then(() => this.#end(one));
+    const { deadlineMs } = ask;
+    // Told before any step whose blocks they send.
+    const theirs = stages?.offer({ transfer, pieces: blocks * cache.groupCount, deadlineMs });
+    void this.#whenEnded(one).then(() => this.#end(one));
     this.#parts.onWake();
-    return { offer: offer.id, level, port: port.dataPort, blocks, storedBlocks: stored };
+    const answer = { offer: offer.id, level, port: port.dataPort, blocks, storedBlocks: stored };
+    if (theirs === undefined) return answer;
+    try {
+      return { ...answer, parts: await theirs };
+    } catch (error) {
+      this.#fail(one, messageOf(error));
+      throw error;
+    }
+  }
+
+  /** Waits until no part of a transfer is read any more. */
+  async #whenEnded({ offer, transfer }: Export): Promise<void> {
+    const { stages } = this.#parts;
+    const end = await offer.ended;
+    if (stages === null) return;
+    if (!wasSent(end)) stages.endOffer(transfer, "the first stage's part is not read any more");
+    await stages.offersEnded(transfer);
   }
 
   /** The device, for an engine that reaches it, unless more is stored in host memory. */
@@ -216,6 +235,11 @@ function prefillRequest(key: RequestKey, ask: BlockAsk): EngineRequest {
       kvSource: { peer: prefix, compute: false, deadlineMs: ask.deadlineMs, prefix: null },
     }),
   };
+}
+
+/** Whether all of an offer was sent. */
+function wasSent(end: unknown): boolean {
+  return typeof end === "object" && end !== null && "outcome" in end && end.outcome === "sent";
 }
 
 const PREFILL = SamplingParams.parse({ temperature: 0, maxTokens: 1, ignoreEos: true });

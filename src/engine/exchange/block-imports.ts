@@ -62,13 +62,15 @@ export class BlockImports {
    * does not come is computed. Throws as `Engine.add` does where nothing is fetched.
    */
   start(request: EngineRequest): void {
-    const { engine, cache } = this.#parts;
+    const { engine, cache, stages } = this.#parts;
     const { promptTokenIds: tokens, cacheSalt, kvSource } = request;
     const wanted = storedBlocks(tokens.length - 1, cache.blockTokens, false);
     const scope = scopeKey({ loraId: null, cacheSalt });
     const from = cache.match(scope, tokens).blocks.length;
     const reads = !request.params.skipReadingPrefixCache && request.params.promptLogprobs === null;
-    if (kvSource === undefined || !reads || request.promptLogits || wanted <= from) {
+    // Other stages would need their parts of the blocks.
+    const fetches = kvSource !== undefined && stages === null;
+    if (!fetches || !reads || request.promptLogits || wanted <= from) {
       engine.add(request);
       return;
     }
@@ -242,9 +244,14 @@ export class BlockImports {
   }
 
   #read(started: Import, answer: BlocksToCome, blocks: number): void {
-    const { traffic, cache } = this.#parts;
+    const { traffic, cache, identity } = this.#parts;
     const { transfer, request } = started;
-    const { offer, port } = answer;
+    const { offer, port, parts = [] } = answer;
+    const partBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (partBytes >= identity.bytesPerBlock) {
+      this.#leave(started, answer);
+      throw new Error(`its stages offer ${partBytes} of a block's ${identity.bytesPerBlock} bytes`);
+    }
     if (offer === null || request.kvSource === undefined) {
       traffic.stopIncoming(transfer);
       return;
@@ -256,7 +263,7 @@ export class BlockImports {
       this.#warn(started, messageOf(error));
     };
     const from = { host: peer.host, port };
-    traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure });
+    traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure, parts });
     this.#lookAgain(started);
   }
 

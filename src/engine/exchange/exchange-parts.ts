@@ -3,6 +3,7 @@ import type { EngineRequest, LoopStats, RequestKey } from "#engine/protocol";
 import type { KvCache } from "#kvcache";
 import type { PeerPort } from "./peer-port.ts";
 import type { PeerTraffic } from "./peer-traffic.ts";
+import type { OfferingStages } from "./staged-link.ts";
 
 /** What an exchange works with. */
 export interface ExchangeParts {
@@ -21,6 +22,8 @@ export interface ExchangeParts {
   readonly memoryAlone: boolean;
   readonly contextTokensMax: number;
   readonly vocabularySize: number;
+  /** Those that have the further layers of each block: nothing is fetched then; null: none have. */
+  readonly stages: OfferingStages | null;
   /** Something changed that the engine's next turn must see. */
   readonly onWake: () => void;
   readonly warn: (message: string) => void;

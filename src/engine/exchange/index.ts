@@ -6,6 +6,7 @@
  *   block-fills.ts     blocks that are fetched for no request: this engine gives memory alone
  *   block-exports.ts   questions of other engines: blocks are sent as they are computed
  *   block-ask.ts       the question and its answer, as bytes
+ *   staged-link.ts     blocks of which other stages of this engine have a part
  *   peer-traffic.ts    brings the cache's jobs together with the port's pieces
  *   peer-port.ts       what is needed of the transport; network-port.ts: `#transfer` as such
  *
@@ -19,3 +20,4 @@ export { KvExchange } from "./kv-exchange.ts";
 export { openPeerPort } from "./network-port.ts";
 export type { PeerAddress, PeerPort, PortAsk, PortOffer, PortRead } from "./peer-port.ts";
 export { PeerTraffic } from "./peer-traffic.ts";
+export { type OfferingStages, stagedLink } from "./staged-link.ts";

@@ -1,4 +1,5 @@
 import { assert } from "#base";
+import type { StageOffer } from "#engine/protocol";
 import type { DevicePlace, PeerLink, Pull } from "#engine/tiers";
 import type { PeerJob } from "#kvcache";
 import type {
@@ -18,6 +19,8 @@ export interface TrafficSource {
   /** Leading pieces that come; all further ones fail. */
   readonly pieces: number;
   readonly deadlineMs: number;
+  /** The ends of each piece that are offered apart, in order. */
+  readonly parts: readonly StageOffer[];
   /** Told why pieces do not come. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -171,7 +174,11 @@ export class PeerTraffic implements PeerLink {
       }
     }
     if (pieces.length === 0) return;
+    const missing = new Map(pieces.map(({ index }) => [index, 1 + source.parts.length]));
     const onPiece = (piece: number) => {
+      const parts = (missing.get(piece) ?? 0) - 1;
+      missing.set(piece, parts);
+      if (parts > 0) return;
       waiting.get(piece)?.settle(true);
       waiting.delete(piece);
     };
@@ -180,12 +187,56 @@ export class PeerTraffic implements PeerLink {
       if (pull === null) done(false);
       else pull(from).then(done, () => done(false));
     };
-    const { signal } = stop;
-    // What does not come is computed.
-    await this.#port
-      .read({ peer, offer, pieces, copyPlaced, onPiece, signal, deadlineMs })
-      .catch((error: unknown) => onFailure(error));
+    // Where one part does not come, the others are of no use.
+    const failed = new AbortController();
+    const signal = AbortSignal.any([stop.signal, failed.signal]);
+    const common = { copyPlaced, onPiece, signal, deadlineMs };
+    const offers = [{ offer, port: peer.port, bytes: 0 }, ...source.parts];
+    const reads = partsOf(pieces, source.parts).map((pieces, place) => {
+      const { offer = "", port = 0 } = offers[place] ?? {};
+      const read = this.#port.read({ ...common, peer: { host: peer.host, port }, offer, pieces });
+      // What does not come is computed.
+      return read.catch((error: unknown) => {
+        if (failed.signal.aborted) return;
+        failed.abort();
+        onFailure(error);
+      });
+    });
+    await Promise.all(reads);
   }
+}
+
+/** The pieces as each stage offers them: the first has what the others leave of each. */
+function partsOf(
+  pieces: readonly WantedPiece[],
+  parts: readonly StageOffer[],
+): readonly (readonly WantedPiece[])[] {
+  if (parts.length === 0) return [pieces];
+  const later = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+  return [null, ...parts].map((part, place) =>
+    pieces.map((piece) => {
+      const { index } = piece;
+      const into = "into" in piece ? piece.into : [];
+      const whole = into.reduce((sum, { length }) => sum + length, 0);
+      const behind = parts.slice(Math.max(0, place - 1)).reduce((sum, { bytes }) => sum + bytes, 0);
+      const start = part === null ? 0 : whole - behind;
+      const bytes = part === null ? whole - later : part.bytes;
+      return { index, into: cut(into, start, start + bytes) };
+    }),
+  );
+}
+
+/** Bytes `start` up to `end` of ranges that lie behind each other. */
+function cut(ranges: readonly Uint8Array[], start: number, end: number): Uint8Array[] {
+  const found: Uint8Array[] = [];
+  let at = 0;
+  for (const range of ranges) {
+    const from = Math.max(start - at, 0);
+    const to = Math.min(end - at, range.length);
+    if (from < to) found.push(range.subarray(from, to));
+    at += range.length;
+  }
+  return found;
 }
 
 function failAll({ waiting }: Incoming): void {

@@ -22,7 +22,6 @@ export type {
   FromStage,
   OfferShape,
   StageFacts,
-  StageOffer,
   StagePlan,
   ToStage,
 } from "./stage-messages.ts";

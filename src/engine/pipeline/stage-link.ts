@@ -2,18 +2,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Duplex } from "node:stream";
 import { assert, EngineError, type Timer } from "#base";
 import type { CommandResult, PromptPart, StartedCommand, StepCommand } from "#engine/loop";
-import { fromWire } from "#engine/protocol";
+import { fromWire, type StageOffer } from "#engine/protocol";
 import type { RowEdits } from "#sampling";
 import { FrameChannel } from "./frame-channel.ts";
 import { HiddenSlots } from "./hidden-slots.ts";
-import type {
-  FromStage,
-  OfferShape,
-  StageFacts,
-  StageOffer,
-  StagePlan,
-  ToStage,
-} from "./stage-messages.ts";
+import type { FromStage, OfferShape, StageFacts, StagePlan, ToStage } from "./stage-messages.ts";
 
 /** Descriptors of the stage's process: its stream, and the hidden states. */
 export const STREAM_FD = 3;
@@ -72,8 +65,10 @@ export class StageLink {
   readonly #exited: Promise<void>;
   readonly #steps = new Map<number, StepAway>();
   readonly #offers = new Map<number, Deferred<readonly StageOffer[]>>();
+  /** Offers that have not ended, by transfer. */
+  readonly #open = new Map<number, Deferred<void>>();
   /** By transfer and piece. */
-  readonly #jobs = new Map<string, (ok: boolean) => void>();
+  readonly #jobs = new Map<string, Deferred<boolean>>();
   #loading: Deferred<StageFacts> | null = null;
   #nextStep = 0;
   /** The step whose edits have not come; null: there is none. */
@@ -170,6 +165,7 @@ export class StageLink {
     if (this.#broken !== null) throw this.#broken;
     const offers = new Deferred<readonly StageOffer[]>();
     this.#offers.set(shape.transfer, offers);
+    this.#open.set(shape.transfer, new Deferred());
     this.#channel.send({ type: "offer", ...shape });
     this.#watch();
     return await offers.promise;
@@ -182,10 +178,23 @@ export class StageLink {
 
   /** Settles when the stages' parts of a piece were sent; false: they are not wanted any more. */
   sent(transfer: number, piece: number): Promise<boolean> {
-    if (this.#broken !== null) return Promise.resolve(false);
-    return new Promise((resolve) => {
-      this.#jobs.set(`${transfer} ${piece}`, resolve);
+    if (this.#broken !== null || this.#closing) return Promise.resolve(false);
+    return this.#job(transfer, piece).promise.finally(() => {
+      this.#jobs.delete(`${transfer} ${piece}`);
     });
+  }
+
+  /** Settles when no piece of the transfer is read any more. */
+  async offersEnded(transfer: number): Promise<void> {
+    await this.#open.get(transfer)?.promise;
+  }
+
+  /** The news of a piece, which may come before it is waited for. */
+  #job(transfer: number, piece: number): Deferred<boolean> {
+    const key = `${transfer} ${piece}`;
+    const job = this.#jobs.get(key) ?? new Deferred<boolean>();
+    this.#jobs.set(key, job);
+    return job;
   }
 
   /** Ends the process, and settles once it has ended. */
@@ -198,6 +207,15 @@ export class StageLink {
     await this.#exited;
     cancel();
     this.#slots.close();
+    this.#settleTransfers();
+  }
+
+  /** Nothing more is sent. */
+  #settleTransfers(): void {
+    for (const job of this.#jobs.values()) job.resolve(false);
+    for (const open of this.#open.values()) open.resolve();
+    this.#jobs.clear();
+    this.#open.clear();
   }
 
   #take(message: FromStage): void {
@@ -227,7 +245,11 @@ export class StageLink {
         this.#offers.delete(message.transfer);
         break;
       case "sent":
-        this.#endJob(`${message.transfer} ${message.piece}`, message.ok);
+        this.#job(message.transfer, message.piece).resolve(message.ok);
+        break;
+      case "offerEnded":
+        this.#open.get(message.transfer)?.resolve();
+        this.#open.delete(message.transfer);
         break;
     }
     this.#watch();
@@ -243,11 +265,6 @@ export class StageLink {
     const away = this.#steps.get(step);
     this.#steps.delete(step);
     return away?.result ?? null;
-  }
-
-  #endJob(key: string, ok: boolean): void {
-    this.#jobs.get(key)?.(ok);
-    this.#jobs.delete(key);
   }
 
   /** While there is work, something must be heard in time. */
@@ -279,10 +296,9 @@ export class StageLink {
     this.#loading?.reject(error);
     for (const { result } of this.#steps.values()) result.reject(error);
     for (const offers of this.#offers.values()) offers.reject(error);
-    for (const settle of this.#jobs.values()) settle(false);
     this.#steps.clear();
     this.#offers.clear();
-    this.#jobs.clear();
+    this.#settleTransfers();
     this.#parts.onBroken(error);
   }
 }

@@ -1,16 +1,8 @@
 /** What a stage and the one behind it tell each other. */
 import type { CommandResult, PromptPart, StepCommand } from "#engine/loop";
-import type { EngineOptions, WireError } from "#engine/protocol";
+import type { EngineOptions, StageOffer, WireError } from "#engine/protocol";
 import type { RowEdits } from "#sampling";
 import type { SlotSizes } from "./hidden-slots.ts";
-
-/** Where the pieces of a transfer can be read at one stage. */
-export interface StageOffer {
-  readonly offer: string;
-  readonly port: number;
-  /** Of a block. */
-  readonly bytes: number;
-}
 
 /** The pieces that stages are to offer. */
 export interface OfferShape {
@@ -64,6 +56,8 @@ export type FromStage =
   | { readonly type: "result"; readonly step: number; readonly result: CommandResult }
   | { readonly type: "stepFailed"; readonly step: number; readonly error: WireError }
   | { readonly type: "offers"; readonly transfer: number; readonly offers: readonly StageOffer[] }
+  /** No piece of the transfer is read any more. */
+  | { readonly type: "offerEnded"; readonly transfer: number }
   | {
       readonly type: "sent";
       readonly transfer: number;

@@ -1,16 +1,9 @@
 import { assert, type EngineError, messageOf } from "#base";
 import { MovesFailed, type PromptPart, type StartedCommand, type StepCommand } from "#engine/loop";
-import { stepFailure, toWire } from "#engine/protocol";
+import { type StageOffer, stepFailure, toWire } from "#engine/protocol";
 import type { FrameChannel } from "./frame-channel.ts";
 import type { HiddenSlots } from "./hidden-slots.ts";
-import type {
-  FromStage,
-  OfferShape,
-  StageFacts,
-  StageOffer,
-  StagePlan,
-  ToStage,
-} from "./stage-messages.ts";
+import type { FromStage, OfferShape, StageFacts, StagePlan, ToStage } from "./stage-messages.ts";
 
 /** Computes the steps of a stage, and of all behind it. */
 export interface StageExecutor {
@@ -181,7 +174,17 @@ export class StageServer {
     const offers = this.#stage.offer({ transfer, pieces, deadlineMs });
     void offers
       .then((offers) => this.#channel.send({ type: "offers", transfer, offers }))
-      .catch(() => this.#channel.send({ type: "offers", transfer, offers: [] }));
+      .catch((error: unknown) => this.#break(error));
+  }
+
+  /** This stage and those behind have sent their parts of a piece; not `ok`: they will not. */
+  sent(transfer: number, piece: number, ok: boolean): void {
+    this.#channel.send({ type: "sent", transfer, piece, ok });
+  }
+
+  /** No piece of a transfer is read any more, here or behind. */
+  offerEnded(transfer: number): void {
+    this.#channel.send({ type: "offerEnded", transfer });
   }
 
   #break(error: unknown): void {

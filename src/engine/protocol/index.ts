@@ -83,6 +83,7 @@ export {
   type WireError,
 } from "./protocol.ts";
 export type { DrafterInfo, DraftLimits, SpeculationInfo } from "./speculation-info.ts";
+export type { StageOffer } from "./stage-offer.ts";
 export type {
   CacheLevelName,
   CacheLevelReport,

@@ -46,7 +46,7 @@ import {
 import { weightFormatFor } from "./memory-plan.ts";
 import { startExchange } from "./open-exchange.ts";
 import { fleetFingerprint, openMemory } from "./open-memory.ts";
-import { openStages, type PipelinePlace, withStages } from "./pipeline-stages.ts";
+import { checkTravel, openStages, type PipelinePlace, withStages } from "./pipeline-stages.ts";
 
 /** Default `prefillMsMax` of a CPU: most ms that prompts delay other sequences' tokens. */
 const CPU_PREFILL_MS = 50;
@@ -75,6 +75,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     const follower = drafter?.follower ?? null;
     const cache = { device, options, checkpoint, spec, range, format, drafter: follower };
     const plan = new CachePlan(cache);
+    checkTravel(options, plan.layout);
     const parameters = await phases.run("weights", () => limitedBy(plan, place, model, weights));
     // Before the pool, which on a GPU takes nearly all remaining memory.
     const step = await phases.run("steps", async () => {
@@ -85,7 +86,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
       await limitedBy(plan, place, model, weights);
       return step;
     });
-    const cached = { spec, weights, parameters, plan, follower };
+    const cached = { spec, weights, parameters, plan, follower, next };
     const memory = await phases.run("cache", () => openMemory(loading, cached));
     try {
       const hostBlocks = memory.cache.poolStats(1).total;
@@ -176,7 +177,9 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   const engine = new Engine({ ...engineParts, draftPolicy });
   const info = infoOf(loading, parts, { contextTokensMax, embedding: embedding.info });
   const { fingerprint } = parts;
-  const exchanging = { engine, memory, fingerprint, contextTokensMax, vocabularySize };
+  const { bytesPerBlock } = info;
+  const limits = { contextTokensMax, vocabularySize, bytesPerBlock };
+  const exchanging = { engine, memory, fingerprint, ...limits, stages: next };
   const exchange = loading.way && startExchange(loading.way, context, exchanging);
   const loaded = { engine, generator: engine, device, info, memory };
   return { ...loaded, kvEvents: memory.cache, exchange, stages: next };

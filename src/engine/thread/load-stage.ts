@@ -1,18 +1,22 @@
 /** A stage of a model behind the first one: its layers, their part of each block, and its steps. */
-import { assert, type EngineError } from "#base";
+import { assert } from "#base";
 import { openCheckpoint } from "#checkpoint";
 import type { Device, HostBlocks, KvPool } from "#devices";
+import { openPeerPort, PeerTraffic, type PortOffer, stagedLink } from "#engine/exchange";
 import { DecoderExecutor, PartExecutor } from "#engine/forward";
 import {
   HiddenSlots,
   type LoadedStage,
+  type OfferShape,
   SLOTS_FD,
   type StageExecutor,
   type StageFacts,
   type StageLoader,
   type StagePlan,
+  type StageServer,
 } from "#engine/pipeline";
-import { LevelMover } from "#engine/tiers";
+import type { EngineOptions, StageOffer } from "#engine/protocol";
+import { LevelMover, SharedParts } from "#engine/tiers";
 import { describeModel, loadDecoderWeights, partOf, randomWeights, warmUp } from "#models";
 import { CachePlan } from "./cache-plan.ts";
 import { openEngineDevice } from "./engine-device.ts";
@@ -35,14 +39,21 @@ interface WeightedStage {
   readonly makeSteps: (contextTokensMax: number) => Promise<StepParts>;
 }
 
+/** What a stage tells the one before beside what it is asked. */
+export type StageEvents = Pick<StageServer, "broken" | "sent" | "offerEnded">;
+
 /** Loads one stage, in the parts that the one before asks for. */
 export class StageLoad implements StageLoader {
   readonly #context: LoadContext;
   #weighted: WeightedStage | null = null;
   #steps: StepParts | null = null;
+  readonly #events: StageEvents;
+  /** Offers that have not ended, by transfer. */
+  readonly #offers = new Map<number, PortOffer>();
 
-  constructor(context: Omit<LoadContext, "onBroken">, onBroken: (error: EngineError) => void) {
-    this.#context = { ...context, onBroken };
+  constructor(context: Omit<LoadContext, "onBroken">, events: StageEvents) {
+    this.#context = { ...context, onBroken: (error) => events.broken(error) };
+    this.#events = events;
   }
 
   async weights(plan: StagePlan): Promise<StageFacts> {
@@ -56,7 +67,8 @@ export class StageLoad implements StageLoader {
     phases.watch(device);
     const sources = options.randomWeights ? randomWeights() : checkpoint.tensors;
     const message = { type: "load", path, options } as const;
-    const loading = { message, context, phases, checkpoint, sources, device, way: null };
+    const way = await openWay(options, context);
+    const loading = { message, context, phases, checkpoint, sources, device, way };
     const place = openStages(loading, model, index);
     assert(place.range !== null, "Cannot load a stage of one");
     const { spec } = partOf(model, place.range);
@@ -95,11 +107,20 @@ export class StageLoad implements StageLoader {
     const { blocks, hostBlocks } = sizes;
     place.next?.load({ type: "pool", blocks, hostBlocks });
     const pool = device.allocateKvPool({ ...cache.block, blocks });
-    const host = hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks) : null;
+    const shared = loading.way && new SharedParts(loading.way.traffic);
+    const host =
+      hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks, shared?.allocate) : null;
     await warmUp({ device, decoder, cache: pool, sampled: sampler.tokens });
     const { clock, timer } = context;
-    const mover = new LevelMover({
-      ...{ device, cache: pool, host, store: null, clock, timer, onFinished: () => {} },
+    const { way } = loading;
+    const mover: LevelMover = new LevelMover({
+      ...{ device, cache: pool, host, store: null, clock, timer },
+      peers: way && stagedLink(way.traffic, place.next),
+      onFinished: () => {
+        for (const { job, ok } of mover.takeFinishedPeers()) {
+          this.#events.sent(job.transfer, job.piece, ok);
+        }
+      },
     });
     const memory = {
       carryOut: ({ moves, jobs, peerJobs }: Parameters<StageExecutorMemory["carryOut"]>[0]) =>
@@ -118,11 +139,16 @@ export class StageLoad implements StageLoader {
     const stage: LoadedStage = {
       executor,
       settled: () => settled(loading),
-      offer: async () => [],
-      endOffer: () => {},
+      offer: (shape) => this.#offer(shape, pool.bytesPerBlock),
+      endOffer: (transfer, reason) => {
+        this.#offers.get(transfer)?.fail(reason);
+        place.next?.endOffer(transfer, reason);
+      },
       close: async () => {
+        await way?.port.close();
         await mover.drain();
         release(device, [pool, host]);
+        shared?.release();
       },
     };
     return { facts, stage, slots: new HiddenSlots(SLOTS_FD, plan.slots) };
@@ -135,6 +161,24 @@ export class StageLoad implements StageLoader {
     loading.device.dispose();
   }
 
+  async #offer(shape: OfferShape, bytes: number): Promise<readonly StageOffer[]> {
+    const { loading, place } = this.#atWeights;
+    const { way } = loading;
+    assert(way !== null, "Cannot offer blocks that do not travel");
+    const { transfer, pieces, deadlineMs } = shape;
+    const theirs = place.next?.offer(shape) ?? [];
+    const offer = way.port.offer({ pieces, pieceBytesMax: bytes, deadlineMs });
+    this.#offers.set(transfer, offer);
+    way.traffic.startOutgoing(transfer, offer);
+    void offer.ended.then(async () => {
+      this.#offers.delete(transfer);
+      way.traffic.endOutgoing(transfer);
+      await place.next?.offersEnded(transfer);
+      this.#events.offerEnded(transfer);
+    });
+    return [{ offer: offer.id, port: way.port.dataPort, bytes }, ...(await theirs)];
+  }
+
   get #atWeights(): WeightedStage {
     assert(this.#weighted !== null, "Cannot go on before weights are loaded");
     return this.#weighted;
@@ -145,6 +189,13 @@ export class StageLoad implements StageLoader {
     const { description: device } = loading.device;
     return await factsOf({ blocks: cache.blocks(), parameters, device }, place);
   }
+}
+
+/** The way of this stage's part of blocks: other engines are told of it by the first stage. */
+async function openWay({ kvTransfer }: EngineOptions, { timer }: LoadContext) {
+  if (kvTransfer === null) return null;
+  const port = await openPeerPort({ ...kvTransfer, port: 0 }, timer);
+  return { port, traffic: new PeerTraffic(port) };
 }
 
 type StageExecutorMemory = ConstructorParameters<typeof PartExecutor>[0]["memory"];

@@ -12,7 +12,7 @@ import type { CountedMemory } from "./cache-stats.ts";
 import type { ExchangeWay } from "./exchange-way.ts";
 import type { LoadPhases } from "./load-phases.ts";
 
-/** A loaded engine. Dispose of the engine first, then `memory`, `stages` and the device. */
+/** A loaded engine. Dispose of the engine first, then `stages`, `memory` and the device. */
 export interface LoadedEngine {
   readonly engine: StepEngine;
   /** The same engine where the model is a decoder; null: an encoder, which generates nothing. */

@@ -1,5 +1,10 @@
 /** The exchange of blocks with other engines, for one that is being loaded. */
-import { type BlockIdentity, type ExchangeParts, KvExchange } from "#engine/exchange";
+import {
+  type BlockIdentity,
+  type ExchangeParts,
+  KvExchange,
+  type OfferingStages,
+} from "#engine/exchange";
 import type { CacheMemory } from "#engine/tiers";
 import type { ExchangeWay } from "./exchange-way.ts";
 import type { LoadContext } from "./loading.ts";
@@ -13,20 +18,26 @@ export interface ExchangingEngine {
   readonly vocabularySize: number;
   /** Default: false, the engine computes. */
   readonly memoryAlone?: boolean;
+  /** Of a block in all stages. */
+  readonly bytesPerBlock: number;
+  /** Those that have the further layers; null: all are here. */
+  readonly stages: OfferingStages | null;
 }
 
 /** Connects the way with the engine and its cache. */
 export function startExchange(
   { port, traffic }: ExchangeWay,
   { clock, timer, onWake, warn }: LoadContext,
-  { engine, memory, fingerprint, memoryAlone = false, ...model }: ExchangingEngine,
+  given: ExchangingEngine,
 ): KvExchange {
-  const { cache, blocks, bytesPerBlock, sharingScope } = memory;
+  const { engine, memory, fingerprint, contextTokensMax, vocabularySize } = given;
+  const { bytesPerBlock, stages, memoryAlone = false } = given;
+  const { cache, blocks, sharingScope } = memory;
   const { blockTokens } = blocks;
   const identity: BlockIdentity = { fingerprint, blockTokens, bytesPerBlock };
-  const limits = { ...model, sharingScope, memoryAlone };
+  const limits = { contextTokensMax, vocabularySize, sharingScope, memoryAlone };
   const exchange = new KvExchange({
-    ...{ engine, cache, port, traffic, clock, timer, identity, ...limits, onWake, warn },
+    ...{ engine, cache, port, traffic, clock, timer, identity, ...limits, stages, onWake, warn },
   });
   memory.onReceived(exchange.received);
   return exchange;

@@ -1,5 +1,7 @@
 /** A decoder's cache in all levels, with the part of its blocks that is a drafter's. */
 import { hostMemory } from "#devices";
+import { type OfferingStages, stagedLink } from "#engine/exchange";
+import type { EngineOptions } from "#engine/protocol";
 import { CacheMemory, type FingerprintInput, modelFingerprint } from "#engine/tiers";
 import { attentionWeight } from "#kvcache";
 import type { DecoderSpec, DecoderWeights } from "#models";
@@ -20,12 +22,14 @@ export interface MemoryParts {
   readonly blocks?: number;
   /** A drafter with keys and values of its own; null: there is none. */
   readonly follower: LoadedFollower | null;
+  /** The stages that have the further layers; null: all are here. */
+  readonly next: OfferingStages | null;
 }
 
 /** The pool takes the memory that weights and steps leave, as far as it is useful. */
 export async function openMemory(loading: Loading, parts: MemoryParts): Promise<CacheMemory> {
   const { message, context, device } = loading;
-  const { spec, parameters, plan } = parts;
+  const { spec, parameters, plan, next } = parts;
   const options = ofShare(message.options, plan.share);
   const { blocks = plan.blocks() } = parts;
   return await CacheMemory.open({
@@ -46,11 +50,16 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
     hostBytesFree: hostMemory().availableBytes,
     warn: context.warn,
     onFinished: context.onWake,
-    peers: loading.way?.traffic ?? null,
-    sharesDevice: options.kvTransfer?.path !== "host" && options.kvTransfer?.memoryAlone !== true,
+    peers: loading.way && stagedLink(loading.way.traffic, next),
+    sharesDevice: sharesDevice(options, next),
     peerBlocks:
       2 * plan.layout.groups.length * Math.ceil(plan.contextTokensMax() / plan.block.blockTokens),
   });
+}
+
+/** Whether readers may copy from the device: of several stages it has a part of each block. */
+function sharesDevice({ kvTransfer }: EngineOptions, next: OfferingStages | null): boolean {
+  return kvTransfer?.path !== "host" && kvTransfer?.memoryAlone !== true && next === null;
 }
 
 /**

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { EngineError } from "#base";
 import { type StageFacts, StageLink } from "#engine/pipeline";
 import { type EngineOptions, isPipelined, loadedDrafts } from "#engine/protocol";
-import { type DecoderModel, type LayerRange, layerRanges } from "#models";
+import { type DecoderModel, type KvLayout, type LayerRange, layerRanges } from "#models";
 import type { Loading } from "./loading.ts";
 
 /** What a stage knows of the model's spread. */
@@ -108,13 +108,6 @@ function checkOptions(options: EngineOptions): void {
       remedy: "draft at workers of one stage, such as those that decode",
     });
   }
-  if (options.kvTransfer !== null) {
-    throw unusable("kvTransfer", {
-      wanted: "null",
-      current: "set",
-      remedy: "leave it out: blocks of several stages do not travel yet",
-    });
-  }
   if (kvCache.diskCacheBytes > 0) {
     throw unusable("kvCache.diskCacheBytes", {
       wanted: "0",
@@ -122,6 +115,16 @@ function checkOptions(options: EngineOptions): void {
       remedy: "give the memory of the host more blocks: kvCache.hostCacheBytes",
     });
   }
+}
+
+/** Refuses to give blocks whose parts lie at different places in the blocks of each group. */
+export function checkTravel(options: EngineOptions, layout: KvLayout): void {
+  if (!isPipelined(options) || options.kvTransfer === null || layout.groups.length === 1) return;
+  throw unusable("kvTransfer", {
+    wanted: `null for a model with ${layout.groups.length} groups of layers`,
+    current: "set",
+    remedy: "leave it out, or take one stage",
+  });
 }
 
 /** Refuses several stages for a model that has no layers to spread. */

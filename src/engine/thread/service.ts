@@ -313,8 +313,9 @@ export class EngineService {
     const parts = [
       () => exchange?.close(),
       () => engine.dispose(),
-      () => memory?.close(stop.signal),
+      // Their parts of blocks are not sent any more, which memory waits for.
       () => stages?.close(),
+      () => memory?.close(stop.signal),
       // Last: files are written from its memory.
       () => device.dispose(),
     ];

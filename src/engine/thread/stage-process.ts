@@ -24,7 +24,11 @@ const context = {
   onProgress: () => {},
   onWake: () => {},
 };
-const loader = new StageLoad(context, (error) => server.broken(error));
+const loader = new StageLoad(context, {
+  broken: (error) => server.broken(error),
+  sent: (transfer, piece, ok) => server.sent(transfer, piece, ok),
+  offerEnded: (transfer) => server.offerEnded(transfer),
+});
 const server: StageServer = new StageServer(channel, loader);
 await server.ended;
 await server.close().catch((error: unknown) => warn(String(error)));

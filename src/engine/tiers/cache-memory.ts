@@ -271,12 +271,12 @@ function allocateHost(parts: {
 }
 
 /** Host memory that other engines of this machine take blocks from. */
-class SharedParts {
-  readonly #peers: PeerLink;
+export class SharedParts {
+  readonly #peers: Pick<PeerLink, "share">;
   readonly #parts: SharedRegion[] = [];
   readonly #exposed: (() => void)[] = [];
 
-  constructor(peers: PeerLink) {
+  constructor(peers: Pick<PeerLink, "share">) {
     this.#peers = peers;
   }
 

@@ -13,7 +13,7 @@
  *
  * @module
  */
-export { CacheMemory } from "./cache-memory.ts";
+export { CacheMemory, SharedParts } from "./cache-memory.ts";
 export { LevelMover, type MoveStats } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
 export type { DevicePlace, PeerLink, Pull } from "./peer-link.ts";

@@ -160,6 +160,14 @@ describe("[PP5] what stages cannot do is refused at load, with the setting to ch
     expect(children()).toEqual([]);
   });
 
+  test("blocks of several groups of layers that would travel", async () => {
+    await expect(load(2, { kvTransfer: {} }, fixturePath("gemma2"))).rejects.toMatchObject({
+      ...{ code: "INVALID_ARGUMENT", param: "kvTransfer" },
+      message: /kvTransfer must be null for a model with 2 groups of layers, .*take one stage$/,
+    });
+    expect(children()).toEqual([]);
+  });
+
   test("an encoder", async () => {
     await expect(load(2, {}, fixturePath("bert-encoder"))).rejects.toMatchObject({
       code: "INVALID_ARGUMENT",

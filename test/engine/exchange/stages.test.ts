@@ -1,0 +1,162 @@
+/** Blocks of an engine with several stages, each of which sends its own layers'. */
+import { execFileSync } from "node:child_process";
+import { expect, test } from "vitest";
+import { LLM, type LoadOptions } from "#engine";
+import { decodeAnswer, encodeAnswer } from "../../../src/engine/exchange/block-ask.ts";
+import type { PeerPort, PortRead } from "../../../src/engine/exchange/peer-port.ts";
+import { PeerTraffic } from "../../../src/engine/exchange/peer-traffic.ts";
+import { eachNth } from "../../support/full.ts";
+
+const OPTIONS: LoadOptions = { device: "cpu", dtype: "float32", threads: 1 };
+const ASKED = { maxTokens: 6, temperature: 0, ignoreEos: true, logprobs: 3 } as const;
+const promptOf = (first: number, tokens = 400) =>
+  Array.from({ length: tokens }, (_, place) => 300 + ((first + place * 104_729) % 3000));
+
+function loadStages(stages: number): Promise<LLM> {
+  return LLM.load("models/pocket", {
+    ...OPTIONS,
+    pipeline: { stages, chunkTokens: 64 },
+    scheduler: { runningSequencesMax: 16 },
+    kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
+  });
+}
+
+async function source(llm: LLM, compute = true) {
+  const { kvAddress } = llm.info;
+  if (kvAddress === null) throw new Error("An engine that gives blocks is wanted");
+  return { ...kvAddress, compute };
+}
+
+test.for(eachNth(2, [2, 3]))(
+  "[TR69] an engine gets each layer's keys and values from the stage that computed them: %i stages",
+  { timeout: 60_000 },
+  async (stages) => {
+    await using alone = await LLM.load("models/pocket", OPTIONS);
+    await using decode = await LLM.load("models/pocket", {
+      ...OPTIONS,
+      kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
+    });
+    await using prefill = await loadStages(stages);
+    expect(prefill.info.fingerprint).toBe(decode.info.fingerprint);
+    expect(prefill.info.bytesPerBlock).toBe(decode.info.bytesPerBlock);
+    const kvSource = await source(prefill);
+    const answers: unknown[] = [];
+    for (const first of [0, 1, 2]) {
+      const prompt = [{ promptTokenIds: promptOf(first) }];
+      const [expected] = await alone.generate(prompt, ASKED);
+      answers.push(expected?.completions);
+      const [found] = await decode.generate(prompt, { ...ASKED, kvSource });
+      expect(found?.completions).toEqual(expected?.completions);
+    }
+    // All but the last token of each prompt came from the stages.
+    expect(decode.stats().computedPromptTokens).toBe(3);
+    // What they have stored is given as well, to an engine that has lost it.
+    await decode.forgetCached();
+    const [again] = await decode.generate([{ promptTokenIds: promptOf(0) }], {
+      ...ASKED,
+      kvSource: await source(prefill, false),
+    });
+    expect(again?.completions).toEqual(answers[0]);
+    expect(decode.stats().computedPromptTokens).toBeLessThan(3 + 20);
+  },
+);
+
+test("[TR70] an engine of several stages fetches nothing, and computes what it is told to fetch", async () => {
+  await using other = await LLM.load("models/pocket", {
+    ...OPTIONS,
+    kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
+  });
+  await using prefill = await loadStages(2);
+  const prompt = [{ promptTokenIds: promptOf(7) }];
+  const [expected] = await other.generate(prompt, ASKED);
+  const kvSource = await source(other);
+  const [found] = await prefill.generate(prompt, { ...ASKED, kvSource });
+  expect(found?.completions).toEqual(expected?.completions);
+  expect(prefill.stats().computedPromptTokens).toBe(400);
+});
+
+test("[TR71] a stage that dies costs the engine that fetches time only", {
+  timeout: 60_000,
+}, async () => {
+  await using alone = await LLM.load("models/pocket", OPTIONS);
+  await using decode = await LLM.load("models/pocket", {
+    ...OPTIONS,
+    onWarning: () => {},
+    kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
+  });
+  await using prefill = await loadStages(2);
+  const prompt = [{ promptTokenIds: promptOf(3, 1500) }];
+  const [expected] = await alone.generate(prompt, ASKED);
+  const asked = decode.generate(prompt, { ...ASKED, kvSource: await source(prefill) });
+  const rows = execFileSync("ps", ["--ppid", String(process.pid), "-o", "pid=,args="]).toString();
+  const stage = rows.split("\n").find((row) => row.includes("stage-process.js"));
+  process.kill(Number.parseInt(stage ?? "", 10), "SIGKILL");
+  const [found] = await asked;
+  expect(found?.completions).toEqual(expected?.completions);
+});
+
+test("[TR72] an answer names at most 63 further stages, each with an offer, a port and bytes", () => {
+  const answer = { offer: "a", level: "host", port: 4000, blocks: 3, storedBlocks: 0 } as const;
+  const part = { offer: "b", port: 4001, bytes: 100 };
+  const round = (value: object) => decodeAnswer(encodeAnswer(value as typeof answer));
+  expect(round(answer)).toEqual(answer);
+  expect(round({ ...answer, parts: [part, part] })).toEqual({ ...answer, parts: [part, part] });
+  for (const parts of [
+    [],
+    [part, { ...part, bytes: 0 }],
+    [{ ...part, port: 70_000 }],
+    [{ ...part, more: 1 }],
+    [{ offer: "b", port: 4001 }],
+    Array.from({ length: 64 }, () => part),
+    "parts",
+    null,
+  ]) {
+    expect(() => round({ ...answer, parts })).toThrow(/it is no answer/);
+  }
+});
+
+test("[TR73] pieces are cut where stages begin, and one that fails ends the reads of all", async () => {
+  const reads: PortRead[] = [];
+  const port = {
+    read: (read: PortRead) => {
+      reads.push(read);
+      return new Promise<void>((resolve, reject) => {
+        read.signal.addEventListener("abort", () => reject(new Error("aborted")));
+        if (read.peer.port === 2) setTimeout(() => reject(new Error("gone")), 20);
+        else setTimeout(resolve, 10_000).unref();
+      });
+    },
+  } as unknown as PeerPort;
+  const traffic = new PeerTraffic(port);
+  const failures: unknown[] = [];
+  traffic.startIncoming(1, 1);
+  const bytes = [Uint8Array.from({ length: 10 }, (_, at) => at), new Uint8Array(6).fill(9)];
+  const job = { kind: "receive", transfer: 1, piece: 0, block: 0 as never } as const;
+  const received = traffic.receive(job, bytes);
+  traffic.readFrom(1, {
+    ...{ peer: { host: "h", port: 1 }, offer: "x", pieces: 1, deadlineMs: 1000 },
+    parts: [
+      { offer: "y", port: 2, bytes: 5 },
+      { offer: "z", port: 3, bytes: 4 },
+    ],
+    onFailure: (error) => failures.push(error),
+  });
+  expect(await received).toBe(false);
+  expect(failures).toHaveLength(1);
+  const into = reads.map(({ pieces }) =>
+    pieces.flatMap((piece) => ("into" in piece ? piece.into.map((part) => [...part]) : [])),
+  );
+  expect(into).toEqual([
+    [[0, 1, 2, 3, 4, 5, 6]],
+    [
+      [7, 8, 9],
+      [9, 9],
+    ],
+    [[9, 9, 9, 9]],
+  ]);
+  expect(reads.map(({ offer, peer }) => [offer, peer.port])).toEqual([
+    ["x", 1],
+    ["y", 2],
+    ["z", 3],
+  ]);
+});
