@@ -2,16 +2,19 @@
 //
 //   node bench/pipeline-prefill.mjs [--model DIR] [--device cpu|cuda] [--stages 1,2]
 //     [--tokens 4096,65024] [--chunks 2048] [--runs 3] [--threads N] [--out FILE]
+//   node bench/pipeline-prefill.mjs --simulate paper,h200-8b [--stages 1,2,4] [--tokens 65536]
 //
 // Each row is a worker of its own, with random weights for a folder that has a config.json alone, as
 // bench/gpu/llama-3.1-8b. On GPUs each stage takes one of those that are visible. Every run has a
-// prompt that no earlier one begins with; the first of each length warms up and is not counted. On a
-// CPU `--threads` is the number of threads of each stage: with as many cores as threads of all
-// stages, one stage has the same threads, and the others come in addition, as GPUs would.
+// prompt that no earlier one begins with; the first of each length warms up and is not counted. On
+// a CPU `--threads` is the number of threads of each stage: with a core for each thread of all
+// stages, further ones come in addition, as GPUs would.
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
+import { costPreset } from "../dist/engine/mock/index.js";
 import { LLM } from "../dist/index.js";
+import { costsOf, PAPER_COSTS, stagedPromptMs } from "../dist/simulator/index.js";
 
 const { values } = parseArgs({
   options: {
@@ -23,6 +26,8 @@ const { values } = parseArgs({
     chunks: { type: "string", default: "2048" },
     runs: { type: "string", default: "3" },
     threads: { type: "string" },
+    // The times of a cost model in place of workers.
+    simulate: { type: "string" },
     out: { type: "string" },
   },
 });
@@ -49,7 +54,20 @@ async function firstTokenMs(llm, tokens) {
 const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)];
 
 const rows = [];
-for (const chunkTokens of numbers(values.chunks)) {
+for (const name of values.simulate?.split(",") ?? []) {
+  const costs = name === "paper" ? PAPER_COSTS : costsOf(costPreset(name), 1);
+  for (const tokens of numbers(values.tokens)) {
+    for (const chunkTokens of numbers(values.chunks)) {
+      const msOf = (stages) => stagedPromptMs(costs, tokens, { stages, chunkTokens });
+      const times = numbers(values.stages).map((stages) => [stages, Math.round(msOf(stages))]);
+      rows.push({ simulated: name, tokens, chunkTokens, firstTokenMs: Object.fromEntries(times) });
+      const all = times.map(([stages, ms]) => `${stages} stages ${ms} ms`).join(", ");
+      console.log(`${name}, simulated: ${tokens} tokens in chunks of ${chunkTokens}: ${all}`);
+    }
+  }
+}
+const workers = values.simulate === undefined ? numbers(values.chunks) : [];
+for (const chunkTokens of workers) {
   for (const stages of numbers(values.stages)) {
     const llm = await LLM.load(values.model, {
       ...{ device: values.device, dtype: values.dtype, randomWeights: !hasWeights },

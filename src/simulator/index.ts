@@ -67,6 +67,7 @@ export {
   type PoolResult,
   parseFleet,
   runPools,
+  stagedPromptMs,
   type TimeSpread,
 } from "./pools/index.ts";
 export {

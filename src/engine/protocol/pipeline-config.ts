@@ -15,7 +15,7 @@ export const PipelineOptions = z.strictObject({
     .int()
     .positive()
     .default(2048)
-    .describe("Most tokens of a step of several stages, in place of scheduler.stepTokensMax."),
+    .describe("Most tokens of a step of several stages, in place of stepTokensMax."),
   timeoutMs: z
     .int()
     .min(1000)

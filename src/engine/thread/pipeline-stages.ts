@@ -143,8 +143,14 @@ function unusable(
 ): EngineError {
   return new EngineError(
     "INVALID_ARGUMENT",
-    `Cannot spread the model over stages: ${param} must be ${wanted}, current value is ` +
+    `Cannot spread the model over stages: ${nameOf(param)} must be ${wanted}, current value is ` +
       `${current}; ${remedy}`,
     { param },
   );
+}
+
+/** Names of one word alone say too little without what they are a part of. */
+function nameOf(param: string): string {
+  const last = param.split(".").at(-1) ?? param;
+  return last === last.toLowerCase() ? param : last;
 }

@@ -54,6 +54,12 @@ export const FleetConfig = z
       .default(null)
       .describe("Tokens that the device of a decode node holds; null: as the costs say."),
     chunkTokens: count(1e8).default(2048).describe("Most prompt tokens of a step."),
+    pipelineStages: count(64)
+      .default(1)
+      .describe(
+        "Machines of each prefill node: its layers are spread over them, and chunks of a prompt " +
+          "are computed by all at once.",
+      ),
     sequencesMax: count(1e6).default(256).describe("Most requests that one node decodes."),
     conductor: ConductorConfig.prefault({}),
   })

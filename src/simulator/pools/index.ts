@@ -25,3 +25,4 @@ export { costsOf, type NodeCosts, PAPER_COSTS } from "./node-costs.ts";
 export { CACHE_PLACES, type CachePlace, type PoolOptions } from "./pool-options.ts";
 export type { LoadSample, PoolResult, TimeSpread } from "./pool-result.ts";
 export { runPools } from "./pool-sim.ts";
+export { stagedPromptMs } from "./stage-times.ts";

@@ -53,11 +53,11 @@ export class PoolNodes {
 
   #addPrefill(at: number): void {
     const { options, clock, index, hot } = this.#parts;
-    const { costs, trace, chunkTokens = CHUNK_TOKENS } = options;
+    const { costs, trace, chunkTokens = CHUNK_TOKENS, pipelineStages: stages = 1 } = options;
     const number = this.#join(`prefill-${at}`, "prefill", costs.cacheTokens);
     index.join({ announces: true });
     const node = new PrefillNode({
-      ...{ clock, costs, blockTokens: trace.blockTokens, chunkTokens },
+      ...{ clock, costs, blockTokens: trace.blockTokens, chunkTokens, stages },
       onChanges: (changes) => {
         hot.apply(changes);
         index.apply(number, changes);

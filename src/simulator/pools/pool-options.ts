@@ -19,6 +19,8 @@ export interface PoolOptions {
   readonly speed?: number;
   /** Most prompt tokens of a step. Default: 2048. */
   readonly chunkTokens?: number;
+  /** Machines of each prefill node, whose layers are spread over them. Default: 1. */
+  readonly pipelineStages?: number;
   /** Most sequences of a decode node. Default: 256. */
   readonly sequencesMax?: number;
   /** Nodes that compute prompts and decode, instead of the two pools. Default: 0. */

@@ -14,6 +14,7 @@ import {
 import type { SimClock } from "../sim-clock.ts";
 import { kvChangesOf } from "../sim-kv-changes.ts";
 import { type NodeCosts, promptPartMs } from "./node-costs.ts";
+import { StageTimes } from "./stage-times.ts";
 import { StepLoop } from "./step-loop.ts";
 
 /** A prompt. */
@@ -37,6 +38,8 @@ export interface PrefillNodeParts {
   readonly blockTokens: number;
   /** Most tokens of a step. */
   readonly chunkTokens: number;
+  /** Machines that its layers are spread over; each chunk goes through all. Default: 1. */
+  readonly stages?: number;
   readonly onChanges: (changes: readonly KvChange[]) => void;
 }
 
@@ -50,6 +53,8 @@ interface Running {
 /** Of the cache's events: blocks are its tokens. */
 export const POOL_SCOPE = { model: "pool", blockTokens: 1 } as const;
 const QUEUE_MAX = 100_000_000;
+/** Times that differ by rounding alone. */
+const SAME_MS = 1e-6;
 
 /**
  * A block of the trace is one token of the scheduler, which names all before it: prompts of 100,000
@@ -63,6 +68,9 @@ export class PrefillNode {
   readonly #loop: StepLoop;
   readonly #running = new Map<Sequence, Running>();
   readonly #tokens = new IntList();
+  readonly #stages: StageTimes;
+  /** When the last step left the last stage. */
+  #endMs = Number.NEGATIVE_INFINITY;
   #nextSequence = 1;
 
   constructor(parts: PrefillNodeParts) {
@@ -70,6 +78,7 @@ export class PrefillNode {
     const blocks = Math.max(1, Math.floor(costs.cacheTokens / blockTokens));
     const stepBlocks = Math.max(1, Math.floor(chunkTokens / blockTokens));
     this.#parts = parts;
+    this.#stages = new StageTimes(parts.stages ?? 1);
     this.cache = new KvCache({
       ...{ blocks, blockTokens: 1, evictionPolicy: "lru" },
       ...{ partialReuse: false, events: "v1_block_key" },
@@ -151,6 +160,7 @@ export class PrefillNode {
 
   #begun(plan: StepPlan): number {
     const { costs, blockTokens } = this.#parts;
+    const own = new Map<Running, number>();
     let ms = costs.prefillStepMs;
     for (const { sequence, start, count, admission } of plan.items) {
       const running = this.#running.get(sequence);
@@ -158,16 +168,29 @@ export class PrefillNode {
       const { job } = running;
       const first = Math.min(start * blockTokens, job.inputTokens);
       const last = Math.min((start + count) * blockTokens, job.inputTokens);
-      let own = promptPartMs(costs, first, last);
+      let partMs = promptPartMs(costs, first, last);
       if (admission !== null) {
-        own += costs.promptMs;
+        partMs += costs.promptMs;
         if (running.lease !== null) this.endLease(running.lease);
         job.begun(first);
       }
-      running.ms += own;
-      ms += own;
+      own.set(running, partMs);
+      ms += partMs;
     }
-    return ms;
+    const takenMs = this.#passMs(ms);
+    for (const [running, partMs] of own) running.ms += partMs * (takenMs / ms);
+    return takenMs;
+  }
+
+  /**
+   * Until a step of so much work has left the last stage. Where work followed work, the first stage
+   * began with it before the step ahead had left.
+   */
+  #passMs(ms: number): number {
+    const nowMs = this.#parts.clock.nowMs();
+    const follows = Math.abs(nowMs - this.#endMs) < SAME_MS;
+    this.#endMs = this.#stages.pass(follows ? this.#stages.firstFreeMs : nowMs, ms);
+    return this.#endMs - nowMs;
   }
 
   #done(sequence: Sequence): void {

@@ -141,13 +141,13 @@ describe("[PP5] what stages cannot do is refused at load, with the setting to ch
     [
       "a disk",
       { kvCache: { diskCacheBytes: 1e7, diskCacheDir: "/tmp" } },
-      /kvCache.diskCacheBytes must be 0, .*; give the memory of the host more blocks/,
+      /diskCacheBytes must be 0, .*; give the memory of the host more blocks/,
       "kvCache.diskCacheBytes",
     ],
     [
       "small chunks",
       { pipeline: { stages: 2, chunkTokens: 4 } },
-      /pipeline.chunkTokens must be at least the 12 of runningSequencesMax, current value is 4/,
+      /stages: chunkTokens must be at least the 12 of runningSequencesMax, current value is 4/,
       "pipeline.chunkTokens",
     ],
   ];
