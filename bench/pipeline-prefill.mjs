@@ -5,9 +5,9 @@
 //   node bench/pipeline-prefill.mjs --simulate paper,h200-8b [--stages 1,2,4] [--tokens 65536]
 //
 // Each row is a worker of its own, with random weights for a folder that has a config.json alone,
-// as bench/gpu/llama-3.1-8b. On GPUs each stage takes one of those that are visible. Every run has a
-// prompt that no earlier one begins with; the first of each length warms up and is not counted. On
-// a CPU `--threads` is the number of threads of each stage: with a core for each thread of all
+// as bench/gpu/llama-3.1-8b. On GPUs each stage takes one of those that are visible. Each run has
+// a prompt that no earlier one begins with; the first of each length warms up and is not counted.
+// On a CPU `--threads` is the number of threads of each stage: with a core for each thread of all
 // stages, further ones come in addition, as GPUs would.
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
