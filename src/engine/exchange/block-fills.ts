@@ -138,11 +138,17 @@ export class BlockFills {
       traffic.stopIncoming(transfer);
       return;
     }
+    const { parts = [] } = answer;
+    const partBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (partBytes >= identity.bytesPerBlock) {
+      traffic.leave(offered);
+      throw new Error(`its stages offer ${partBytes} of a block's ${identity.bytesPerBlock} bytes`);
+    }
     const pieces = Math.min(blocks, answer.blocks) * cache.groupCount;
     const onFailure = (error: unknown) => {
       started.failure = messageOf(error);
     };
-    traffic.readFrom(transfer, { ...offered, pieces, deadlineMs, onFailure });
+    traffic.readFrom(transfer, { ...offered, pieces, deadlineMs, onFailure, parts });
   }
 
   #tell({ key, fill, from, failure }: Fill, blocks: number): void {

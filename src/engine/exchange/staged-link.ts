@@ -32,6 +32,8 @@ export function stagedLink(
       return own && others;
     },
     receive: (job, parts) => traffic.receive(job, parts),
+    sent: () => traffic.sent(),
+    expose: (first, bytes) => traffic.expose(first, bytes),
     share: (bytes) => traffic.share(bytes),
     place: (description, bytes) => traffic.place(description, bytes),
     sendPlaced: (job, places) => traffic.sendPlaced(job, places),

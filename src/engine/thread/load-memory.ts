@@ -12,6 +12,7 @@ import { MemoryEngine } from "./memory-engine.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 import { startExchange } from "./open-exchange.ts";
 import { fleetFingerprint, openMemory } from "./open-memory.ts";
+import { refuseStages } from "./pipeline-stages.ts";
 
 /** The books want a device; nothing is ever put there. */
 const DEVICE_BLOCKS = 1;
@@ -29,10 +30,16 @@ export async function loadMemory(loading: Loading, model: DecoderModel): Promise
   const { options } = loading.message;
   const { spec } = model;
   checkOptions(options);
+  refuseStages(options, "a worker that gives memory alone");
   const format = weightFormatFor(options, checkpoint, device);
-  const plan = new CachePlan({ device, options, checkpoint, spec, format, drafter: null });
-  const weights = { format, parameters: parametersOf(checkpoint) };
-  const parts = { spec, weights, plan, follower: null, blocks: DEVICE_BLOCKS };
+  const plan = new CachePlan({
+    ...{ device, options, checkpoint, spec, format },
+    ...{ drafter: null, range: null },
+  });
+  const parts = {
+    ...{ spec, weights: { format }, parameters: parametersOf(checkpoint), plan },
+    ...{ follower: null, next: null, blocks: DEVICE_BLOCKS },
+  };
   const memory = await phases.run("cache", () => openMemory(loading, parts));
   try {
     const fingerprint = await fleetFingerprint(loading, parts, memory);
@@ -46,7 +53,7 @@ export async function loadMemory(loading: Loading, model: DecoderModel): Promise
       way &&
       startExchange(way, context, {
         ...{ engine, memory, fingerprint, contextTokensMax, vocabularySize },
-        memoryAlone: true,
+        ...{ memoryAlone: true, bytesPerBlock: memory.bytesPerBlock, stages: null },
       });
     const info: EngineInfo = {
       architecture: spec.architecture,
@@ -69,7 +76,7 @@ export async function loadMemory(loading: Loading, model: DecoderModel): Promise
       speculative: null,
     };
     const { cache: kvEvents } = memory;
-    return { engine, generator: null, device, info, kvEvents, memory, exchange };
+    return { engine, generator: null, device, info, kvEvents, memory, exchange, stages: null };
   } catch (error) {
     await memory.close();
     throw error;

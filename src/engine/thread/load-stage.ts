@@ -16,7 +16,7 @@ import {
   type StageServer,
 } from "#engine/pipeline";
 import type { EngineOptions, StageOffer } from "#engine/protocol";
-import { LevelMover, SharedParts } from "#engine/tiers";
+import { allocateHost, LevelMover, SharedParts } from "#engine/tiers";
 import { describeModel, loadDecoderWeights, partOf, randomWeights, warmUp } from "#models";
 import { CachePlan } from "./cache-plan.ts";
 import { openEngineDevice } from "./engine-device.ts";
@@ -108,8 +108,7 @@ export class StageLoad implements StageLoader {
     place.next?.load({ type: "pool", blocks, hostBlocks });
     const pool = device.allocateKvPool({ ...cache.block, blocks });
     const shared = loading.way && new SharedParts(loading.way.traffic);
-    const host =
-      hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks, shared?.allocate) : null;
+    const host = hostBlocks > 0 ? allocateHost({ device, pool, blocks: hostBlocks, shared }) : null;
     await warmUp({ device, decoder, cache: pool, sampled: sampler.tokens });
     const { clock, timer } = context;
     const { way } = loading;
