@@ -132,7 +132,7 @@ export class KvFills {
   #heldBy(memory: readonly WorkerInfo[], query: PrefixQuery): ReadonlyMap<string, number> {
     // A query of its own: what was found when the request was routed is old by now.
     const matches = this.#options.prefixes.find({ ...query }, memory);
-    return new Map(memory.map(({ id }, at) => [id, matches[at]?.levels[1] ?? 0]));
+    return new Map(memory.map(({ id }, at) => [id, matches[at]?.levels[2] ?? 0]));
   }
 
   /**

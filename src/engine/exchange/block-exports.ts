@@ -59,12 +59,20 @@ export class BlockExports {
     return this.#exports.size > 0;
   }
 
-  /** Answers a question. Never rejects: what is wrong is an answer, too. */
-  async answer(message: Uint8Array): Promise<Uint8Array> {
+  /**
+   * Answers a question, once `bring` has brought what is farther away. Never rejects: what is wrong
+   * is an answer, too.
+   */
+  async answer(
+    message: Uint8Array,
+    bring: (ask: BlockAsk) => Promise<void> = async () => {},
+  ): Promise<Uint8Array> {
     // Asked only whether this engine runs.
     if (message.length === 0) return message;
     try {
-      return encodeAnswer(await this.#begin(this.#checked(message)));
+      const ask = this.#checked(message);
+      await bring(ask);
+      return encodeAnswer(await this.#begin(ask));
     } catch (error) {
       return encodeAnswer({ error: messageOf(error).slice(0, 2000) });
     }

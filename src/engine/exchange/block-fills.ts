@@ -2,6 +2,7 @@ import { EngineError, messageOf } from "#base";
 import type { KvFill, KvFillResult, RequestKey } from "#engine/protocol";
 import { type EndedReceive, type LookUp, scopeKey } from "#kvcache";
 import { decodeAnswer, encodeAsk } from "./block-ask.ts";
+import type { DiskLoads } from "./disk-loads.ts";
 import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
@@ -34,18 +35,39 @@ export class BlockFills {
   readonly #nextTransfer: () => number;
   #ended: EndedFill[] = [];
 
-  constructor(parts: ExchangeParts, nextTransfer: () => number) {
+  readonly #loads: DiskLoads;
+  /** Fills that were taken and are not over. */
+  #open = 0;
+  #isClosed = false;
+
+  constructor(parts: ExchangeParts, nextTransfer: () => number, loads: DiskLoads) {
     this.#parts = parts;
     this.#nextTransfer = nextTransfer;
+    this.#loads = loads;
   }
 
   /** Its end is told by `takeEnded`. Throws INVALID_ARGUMENT, PROMPT_TOO_LONG and QUEUE_FULL. */
   start(key: RequestKey, fill: KvFill): void {
     this.#check(fill);
+    this.#open++;
+    const { promptTokenIds: tokens, cacheSalt } = fill;
+    const { blocks, onDisk } = this.#loads.match({ tokens, cacheSalt });
+    const stored = blocks.length + onDisk.length;
+    const isStored = this.#wantedBlocks(fill, stored) <= stored;
+    if (onDisk.length === 0 || isStored) this.#begin(key, fill, stored);
+    else {
+      // What comes continues blocks that must be in host memory.
+      void this.#loads.bring({ tokens, cacheSalt }).then(() => {
+        if (this.#isClosed) return;
+        this.#begin(key, fill, this.#loads.match({ tokens, cacheSalt }).blocks.length);
+      });
+    }
+  }
+
+  #begin(key: RequestKey, fill: KvFill, from: number): void {
     const { cache, traffic } = this.#parts;
     const { promptTokenIds: tokens } = fill;
     const scope = scopeKey({ loraId: null, cacheSalt: fill.cacheSalt });
-    const from = cache.match(scope, tokens).blocks.length;
     const to = this.#wantedBlocks(fill, from);
     const prompt: LookUp = { scope, tokens: tokens.slice(0, to * cache.blockTokens), keys: null };
     const transfer = this.#nextTransfer();
@@ -84,6 +106,7 @@ export class BlockFills {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const [transfer, { stop }] of this.#byTransfer) {
       stop.abort();
       this.#parts.traffic.endIncoming(transfer);
@@ -104,7 +127,7 @@ export class BlockFills {
     }
     const other = tokens.find((id) => id < 0 || id >= vocabularySize);
     if (other !== undefined) throw wrong(`token id ${other} must be in the vocabulary`);
-    if (this.#byTransfer.size < FILLS_MAX) return;
+    if (this.#open < FILLS_MAX) return;
     const most = `at most ${FILLS_MAX} prompts at a time; try again later`;
     throw new EngineError("QUEUE_FULL", `Cannot fetch blocks: ${most}`);
   }
@@ -152,6 +175,7 @@ export class BlockFills {
   }
 
   #tell({ key, fill, from, failure }: Fill, blocks: number): void {
+    this.#open--;
     const { blockTokens } = this.#parts.cache;
     if (failure !== null && blocks <= from) {
       const { host, port } = fill.peer;

@@ -4,6 +4,7 @@
  *   kv-exchange.ts     both directions of one engine, on its thread
  *   block-imports.ts   requests that wait for blocks of another engine
  *   block-fills.ts     blocks that are fetched for no request: this engine gives memory alone
+ *   disk-loads.ts      what it has on disk is brought to host memory first
  *   block-exports.ts   questions of other engines: blocks are sent as they are computed
  *   block-ask.ts       the question and its answer, as bytes
  *   staged-link.ts     blocks of which other stages of this engine have a part

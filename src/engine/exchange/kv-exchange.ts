@@ -3,6 +3,7 @@ import type { EndedReceive } from "#kvcache";
 import { BlockExports } from "./block-exports.ts";
 import { BlockFills, type EndedFill } from "./block-fills.ts";
 import { BlockImports, type RefusedImport } from "./block-imports.ts";
+import { DiskLoads } from "./disk-loads.ts";
 import type { ExchangeParts } from "./exchange-parts.ts";
 
 /** Gives blocks to other engines, and fetches them from these. One per engine, on its thread. */
@@ -11,13 +12,15 @@ export class KvExchange {
   readonly #imports: BlockImports;
   readonly #exports: BlockExports;
   readonly #fills: BlockFills;
+  readonly #loads: DiskLoads;
   #transfers = 0;
 
   constructor(parts: ExchangeParts) {
     const next = () => ++this.#transfers;
     this.#parts = parts;
     this.#imports = new BlockImports(parts, next);
-    this.#fills = new BlockFills(parts, next);
+    this.#loads = new DiskLoads(parts);
+    this.#fills = new BlockFills(parts, next, this.#loads);
     // What another engine has of a prompt is fetched before the rest is computed for a third.
     this.#exports = new BlockExports(parts, next, {
       add: (request) => this.#imports.start(request),
@@ -25,7 +28,7 @@ export class KvExchange {
         if (!this.#imports.abort(key)) parts.engine.abort(key);
       },
     });
-    parts.port.onAsk((message) => this.#exports.answer(message));
+    parts.port.onAsk((message) => this.#exports.answer(message, (ask) => this.#loads.bring(ask)));
   }
 
   /** Where other engines find this one's blocks. */
@@ -61,6 +64,11 @@ export class KvExchange {
   /** Fills that ended since the last call. */
   takeEndedFills(): readonly EndedFill[] {
     return this.#fills.takeEnded();
+  }
+
+  /** Of an engine that gives memory alone: loads from disk that have ended. */
+  loaded(keys: readonly number[]): void {
+    this.#loads.loaded(keys);
   }
 
   /** See `CacheMemory.onReceived`. */
@@ -100,6 +108,7 @@ export class KvExchange {
   async close(): Promise<void> {
     this.#imports.close();
     this.#fills.close();
+    this.#loads.close();
     this.#exports.failAll("the engine is closed");
     await this.#parts.port.close();
   }

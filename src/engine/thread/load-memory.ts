@@ -55,6 +55,7 @@ export async function loadMemory(loading: Loading, model: DecoderModel): Promise
         ...{ engine, memory, fingerprint, contextTokensMax, vocabularySize },
         ...{ memoryAlone: true, bytesPerBlock: memory.bytesPerBlock, stages: null },
       });
+    engine.onLoaded = (keys) => exchange?.loaded(keys);
     const info: EngineInfo = {
       architecture: spec.architecture,
       kind: "decoder",
@@ -84,18 +85,11 @@ export async function loadMemory(loading: Loading, model: DecoderModel): Promise
 }
 
 function checkOptions(options: EngineOptions): void {
-  const { hostCacheBytes, diskCacheBytes } = options.kvCache;
+  const { hostCacheBytes } = options.kvCache;
   if (hostCacheBytes === 0) {
     throw refused(
       "hostCacheBytes",
       "hostCacheBytes must be above 0, which is all that it gives, current value is 0",
-    );
-  }
-  if (diskCacheBytes > 0) {
-    throw refused(
-      "diskCacheBytes",
-      `diskCacheBytes must be 0, since blocks on disk are not given to others yet, current value ` +
-        `is ${diskCacheBytes}; raise hostCacheBytes instead`,
     );
   }
   const own = loadedDrafts(options).find(({ kind }) => WITH_BLOCKS.has(kind));

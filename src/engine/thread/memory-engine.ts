@@ -8,6 +8,8 @@ export class MemoryEngine implements StepEngine {
   readonly keys = [];
   readonly #memory: CacheMemory;
   readonly #clock: Clock;
+  /** Told of loads from disk that have ended. */
+  onLoaded: (keys: readonly number[]) => void = () => {};
 
   constructor(memory: CacheMemory, clock: Clock) {
     this.#memory = memory;
@@ -29,7 +31,7 @@ export class MemoryEngine implements StepEngine {
   /** Never has results. Rejects where memory could not be moved: no step may follow. */
   async step(): Promise<StepOutput | null> {
     this.#memory.cache.advance(this.#clock.nowMs());
-    this.#memory.takeFinishedLoads();
+    this.onLoaded(this.#memory.takeFinishedLoads());
     this.#memory.carryOut();
     return null;
   }

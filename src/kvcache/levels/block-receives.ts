@@ -276,6 +276,7 @@ export class BlockReceives {
     this.#books.booksOf(host).publish(host);
     chain.follow(node);
     held.push(host);
+    if (this.#books.levelOf(host) === 1) this.#books.cameToHost(host, node);
     this.#receivedBlocks++;
     return true;
   }

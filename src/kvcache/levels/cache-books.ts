@@ -242,6 +242,11 @@ export class CacheBooks {
     return block;
   }
 
+  /** A host block was stored that came from elsewhere: it is written behind, as moved ones are. */
+  cameToHost(host: BlockId, node: NodeId): void {
+    if (this.disk !== null) this.#diskListener.offloaded(host, node);
+  }
+
   /** Records that a host block was read from disk. */
   cameFromDisk(host: BlockId): void {
     this.#fromDisk.add(host);
