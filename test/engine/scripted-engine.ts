@@ -34,6 +34,8 @@ export interface ScriptedOptions {
   readonly scheduler?: Partial<SchedulerConfig>;
   /** A step starts before the one before is finished. Default: false. */
   readonly overlapSteps?: boolean;
+  /** Of `EngineParts`. */
+  readonly stepsAheadMax?: number;
   /** What stands between the engine and the script. Default: nothing. */
   readonly wrap?: (script: StepExecutor) => StepExecutor;
   /** Of `EngineParts`, and of its `shape`. */
@@ -61,7 +63,8 @@ export class ScriptedEngine implements ModelRunner {
 
   constructor(options: ScriptedOptions = {}) {
     const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
-    const { cache: shape, scheduler, overlapSteps = false, createCompiler, wrap, ...more } = rest;
+    const { cache: shape, scheduler, overlapSteps = false, createCompiler, wrap, ...other } = rest;
+    const { stepsAheadMax, ...more } = other;
     const {
       rereadTokensMax = 0,
       draftPolicy = null,
@@ -93,6 +96,7 @@ export class ScriptedEngine implements ModelRunner {
       runner: this,
       memory: this.disk,
       overlapSteps,
+      ...(stepsAheadMax !== undefined && { stepsAheadMax }),
       clock: { nowMs: () => this.nowMs++ },
       shape: {
         vocabularySize: 1000,

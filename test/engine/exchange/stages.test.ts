@@ -5,7 +5,11 @@ import { LLM, type LoadOptions } from "#engine";
 import { decodeAnswer, encodeAnswer } from "../../../src/engine/exchange/block-ask.ts";
 import type { PeerPort, PortRead } from "../../../src/engine/exchange/peer-port.ts";
 import { PeerTraffic } from "../../../src/engine/exchange/peer-traffic.ts";
+import { FleetProcess } from "../../support/fleet-process.ts";
 import { eachNth } from "../../support/full.ts";
+import { json } from "../../support/json.ts";
+import { isAlive } from "../../support/process-alive.ts";
+import { until } from "../../support/until.ts";
 
 const OPTIONS: LoadOptions = { device: "cpu", dtype: "float32", threads: 1 };
 const ASKED = { maxTokens: 6, temperature: 0, ignoreEos: true, logprobs: 3 } as const;
@@ -19,6 +23,13 @@ function loadStages(stages: number): Promise<LLM> {
     scheduler: { runningSequencesMax: 16 },
     kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
   });
+}
+
+/** Stages that a process started itself. */
+function stagesOf(pid: number): number[] {
+  const rows = execFileSync("ps", ["--ppid", String(pid), "-o", "pid=,args="]).toString();
+  const stages = rows.split("\n").filter((row) => row.includes("stage-process.js"));
+  return stages.map((row) => Number.parseInt(row, 10));
 }
 
 async function source(llm: LLM, compute = true) {
@@ -61,6 +72,36 @@ test.for(eachNth(2, [2, 3]))(
   },
 );
 
+test("[TR69] a prefill worker of two stages serves a decode worker, and ends with its stages", {
+  timeout: 60_000,
+}, async () => {
+  const words = ["--device", "cpu", "--dtype", "float32", "--threads", "1"];
+  const worker = await FleetProcess.start([
+    ...["worker", "--port", "0", "--role", "prefill", "--pipeline-stages", "2"],
+    ...["--pipeline-chunk-tokens", "256", ...words],
+  ]);
+  let stages: number[] = [];
+  try {
+    const { transfer } = await json(await fetch(`${worker.url}/worker_info`));
+    stages = stagesOf(worker.pid ?? 0);
+    expect(stages).toHaveLength(1);
+    const kvSource = {
+      ...(transfer as unknown as { host: string; port: number }),
+      compute: true,
+    };
+    await using alone = await LLM.load("models/pocket", OPTIONS);
+    await using decode = await LLM.load("models/pocket", { ...OPTIONS, kvTransfer: {} });
+    const prompt = [{ promptTokenIds: promptOf(5, 900) }];
+    const [expected] = await alone.generate(prompt, ASKED);
+    const [found] = await decode.generate(prompt, { ...ASKED, kvSource });
+    expect(found?.completions).toEqual(expected?.completions);
+    expect(decode.stats().computedPromptTokens).toBe(1);
+  } finally {
+    await worker.end("SIGTERM");
+  }
+  await until("the stage ends", () => !stages.some(isAlive));
+});
+
 test("[TR70] an engine of several stages fetches nothing, and computes what it is told to fetch", async () => {
   await using other = await LLM.load("models/pocket", {
     ...OPTIONS,
@@ -88,9 +129,7 @@ test("[TR71] a stage that dies costs the engine that fetches time only", {
   const prompt = [{ promptTokenIds: promptOf(3, 1500) }];
   const [expected] = await alone.generate(prompt, ASKED);
   const asked = decode.generate(prompt, { ...ASKED, kvSource: await source(prefill) });
-  const rows = execFileSync("ps", ["--ppid", String(process.pid), "-o", "pid=,args="]).toString();
-  const stage = rows.split("\n").find((row) => row.includes("stage-process.js"));
-  process.kill(Number.parseInt(stage ?? "", 10), "SIGKILL");
+  process.kill(stagesOf(process.pid)[0] ?? 0, "SIGKILL");
   const [found] = await asked;
   expect(found?.completions).toEqual(expected?.completions);
 });
