@@ -4,13 +4,15 @@
  * there before the message that tells of it, without a thread of either side that waits.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, existsSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EngineError, messageOf } from "#base";
 
-const MEMORY_FOLDER = "/dev/shm";
+/** In memory, which containers may have little of there; then wherever temporary files are. */
+const FOLDERS: readonly string[] = ["/dev/shm", tmpdir()];
 const NAME_BYTES = 16;
+const NOTHING = new Uint8Array(1 << 20);
 
 /** The slots of one pair of stages: the states of a step are in the slot of its number. */
 export class HiddenSlots {
@@ -25,17 +27,22 @@ export class HiddenSlots {
     this.#floatsPerSlot = floatsPerSlot;
   }
 
-  /** Throws OUT_OF_MEMORY where no file can be made. */
-  static create(sizes: SlotSizes): HiddenSlots {
-    const folder = existsSync(MEMORY_FOLDER) ? MEMORY_FOLDER : tmpdir();
-    const path = join(folder, `perigee-${randomBytes(NAME_BYTES).toString("hex")}`);
-    try {
-      const fd = openSync(path, "wx+", 0o600);
-      unlinkSync(path);
-      return new HiddenSlots(fd, sizes);
-    } catch (cause) {
-      throw failed(`a file in ${folder} is wanted, ${messageOf(cause)}`, cause);
+  /**
+   * Takes all of the room at once, in the first of the folders that has it. Throws OUT_OF_MEMORY
+   * where none has.
+   */
+  static create(sizes: SlotSizes, folders: readonly string[] = FOLDERS): HiddenSlots {
+    const bytes = sizes.slots * sizes.floatsPerSlot * Float32Array.BYTES_PER_ELEMENT;
+    let problem: unknown = null;
+    for (const folder of folders) {
+      try {
+        return new HiddenSlots(reserved(folder, bytes), sizes);
+      } catch (error) {
+        problem = error;
+      }
     }
+    const why = `${bytes} bytes in ${folders.join(" or ")} are wanted, ${messageOf(problem)}`;
+    throw failed(why, problem);
   }
 
   /** Writes the states of step `step`; those of `slots` steps before are gone. */
@@ -82,13 +89,29 @@ export interface SlotSizes {
   readonly floatsPerSlot: number;
 }
 
+/** A file without a name of so many bytes, which are there already. */
+function reserved(folder: string, bytes: number): number {
+  const path = join(folder, `perigee-${randomBytes(NAME_BYTES).toString("hex")}`);
+  const fd = openSync(path, "wx+", 0o600);
+  try {
+    unlinkSync(path);
+    for (let at = 0; at < bytes; ) {
+      at += writeSync(fd, NOTHING, 0, Math.min(NOTHING.length, bytes - at), at);
+    }
+    return fd;
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
 function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function failed(why: string, cause?: unknown): EngineError {
   const message =
-    `Cannot pass hidden states to the next pipeline stage: ${why}; give ${MEMORY_FOLDER} more ` +
-    "room, or lower pipeline.chunkTokens";
+    `Cannot pass hidden states to the next pipeline stage: ${why}; make room ` +
+    "there, or lower pipeline.chunkTokens";
   return new EngineError("OUT_OF_MEMORY", message, { cause });
 }

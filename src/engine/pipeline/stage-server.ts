@@ -48,7 +48,9 @@ export class StageServer {
   #loaded: { readonly stage: LoadedStage; readonly slots: HiddenSlots } | null = null;
   /** Settles when all messages so far were carried out, as far as steps start. */
   #last: Promise<void> = Promise.resolve();
+  /** Steps that wait for edits, and the rows of each. */
   readonly #started = new Map<number, StartedCommand>();
+  readonly #rows = new Map<number, number>();
   #markEnded!: (reason: string) => void;
 
   constructor(channel: FrameChannel<ToStage, FromStage>, loader: StageLoader) {
@@ -123,9 +125,6 @@ export class StageServer {
       this.#channel.send({ type: "failed", error: toWire(error) });
     }
   }
-
-  /** Rows of the steps that wait for edits. */
-  readonly #rows = new Map<number, number>();
 
   async #start({
     step,

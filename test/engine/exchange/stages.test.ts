@@ -102,6 +102,16 @@ test("[TR69] a prefill worker of two stages serves a decode worker, and ends wit
   await until("the stage ends", () => !stages.some(isAlive));
 });
 
+test("[PP8] a worker that is killed leaves no stage behind", async () => {
+  const words = ["worker", "--port", "0", "--device", "cpu", "--threads", "1"];
+  const worker = await FleetProcess.start([...words, "--pipeline-stages", "3"]);
+  const [second = 0] = stagesOf(worker.pid ?? 0);
+  const all = [second, ...stagesOf(second)];
+  expect(all.filter(isAlive)).toHaveLength(2);
+  await worker.end("SIGKILL");
+  await until("all stages end", () => !all.some(isAlive));
+});
+
 test("[TR70] an engine of several stages fetches nothing, and computes what it is told to fetch", async () => {
   await using other = await LLM.load("models/pocket", {
     ...OPTIONS,

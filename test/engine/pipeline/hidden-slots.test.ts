@@ -1,4 +1,5 @@
-import { readdirSync } from "node:fs";
+import { fstatSync, readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import { HiddenSlots } from "../../../src/engine/pipeline/hidden-slots.ts";
 
@@ -19,14 +20,20 @@ test("[PP9] hidden states are read as they were written, by each that has the de
   slots.close();
 });
 
-test("[PP9] the memory of hidden states has no name, and more is not read than was written", () => {
+test("[PP9] the memory of hidden states has no name, and is taken at once where there is room", () => {
   const named = () => readdirSync("/dev/shm").filter((name) => name.startsWith("perigee-"));
   const before = named();
   const slots = HiddenSlots.create({ slots: 2, floatsPerSlot: 8 });
   expect(named()).toEqual(before);
-  slots.write(0, new Float32Array(4));
-  expect(() => slots.read(0, 8)).toThrow(/16 bytes of step 0 are missing/);
+  expect(() => slots.read(1, 9)).toThrow(/4 bytes of step 1 are missing/);
   slots.close();
+  const sizes = { slots: 2, floatsPerSlot: 300_000 };
+  expect(() => HiddenSlots.create(sizes, ["/nowhere"])).toThrow(
+    /: 2400000 bytes in \/nowhere are wanted, ENOENT.*; make room there, or lower/,
+  );
+  const second = HiddenSlots.create(sizes, ["/nowhere", tmpdir()]);
+  expect(fstatSync(second.fd).size).toBe(2_400_000);
+  second.close();
   expect(() => slots.write(0, new Float32Array(4))).toThrow(
     /^Cannot pass hidden states to the next pipeline stage: .*lower pipeline.chunkTokens$/,
   );
