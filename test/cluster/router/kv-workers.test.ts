@@ -14,7 +14,8 @@ const MODEL = ["--device", "cpu", "--dtype", "float32", "--threads", "1", "--log
 const BLOCK = 16;
 const BLOCK_BYTES = 196_608;
 const CONTEXT = ["--context-tokens-max", "512", "--speculative", "off"];
-const PROMPTS = 10;
+/** More than both workers hold, with the host memory that transfers need. */
+const PROMPTS = 16;
 const PROMPT_TOKENS = 400;
 const TEST_MS = 120_000;
 const POLL = { timeout: 30_000, interval: 200 };
