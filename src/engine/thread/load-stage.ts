@@ -146,6 +146,7 @@ export class StageLoad implements StageLoader {
       close: async () => {
         await way?.port.close();
         await mover.drain();
+        shared?.conceal();
         release(device, [pool, host]);
         shared?.release();
       },
