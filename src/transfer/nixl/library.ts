@@ -66,6 +66,7 @@ export function nixlLibrary(path: string): NixlLibrary {
   if (known !== undefined) return known;
   try {
     const library = load(path);
+    if (loaded.size === 0) endWithoutDestructors();
     loaded.set(path, library);
     return library;
   } catch (error) {
@@ -76,6 +77,19 @@ export function nixlLibrary(path: string): NixlLibrary {
       { param: "nixl", cause: error },
     );
   }
+}
+
+/**
+ * The package's libnl-route crashes in its destructor where the system has a libnl of its own, which
+ * would turn each exit into a failure. From here on the process ends before destructors of
+ * libraries run: whatever they would free ends with it.
+ */
+function endWithoutDestructors(): void {
+  const all = koffi.load(null);
+  const symbol = all.func("void *dlsym(void *library, const char *name)");
+  const onExit = all.func("int on_exit(void *handler, void *argument)");
+  // It takes the exit code, as the handler gets it.
+  onExit(symbol(null, "_exit"), null);
 }
 
 function load(path: string): NixlLibrary {
@@ -128,7 +142,7 @@ function load(path: string): NixlLibrary {
     status: capi("get_xfer_status", "void *agent, void *request"),
     release: capi("release_xfer_req", "void *agent, void *request"),
     destroyRead: capi("destroy_xfer_req", "void *request"),
-    free: koffi.load("libc.so.6").func("void free(void *memory)"),
+    free: koffi.load(null).func("void free(void *memory)"),
     view: koffi.view,
   };
 }
