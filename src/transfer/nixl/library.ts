@@ -80,9 +80,9 @@ export function nixlLibrary(path: string): NixlLibrary {
 }
 
 /**
- * The package's libnl-route crashes in its destructor where the system has a libnl of its own, which
- * would turn each exit into a failure. From here on the process ends before destructors of
- * libraries run: whatever they would free ends with it.
+ * The package's libnl-route crashes in its destructor where the system has a libnl of its own, so
+ * that each exit would be a failure. From here on the process ends before destructors of libraries
+ * run: whatever they would free ends with it.
  */
 function endWithoutDestructors(): void {
   const all = koffi.load(null);
