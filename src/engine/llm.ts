@@ -120,11 +120,11 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.kvEvents = kvEventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
-    const { vocabularySize, contextTokensMax } = info;
+    const { vocabularySize, contextTokensMax, bytesPerBlock } = info;
     const { waitingSequencesMax: sequencesMax } = parts.settings.scheduler;
     const drafts = loadedDrafts(parts.settings);
     const how = { drafts, mixedDrafts: parts.settings.speculative.mixed };
-    const limits = { vocabularySize, contextTokensMax, sequencesMax };
+    const limits = { vocabularySize, contextTokensMax, bytesPerBlock, sequencesMax };
     const canFetchKv = info.kvAddress !== null;
     const scope = { ...limits, ...how, canFetchKv, text: parts.text, warn: this.#warnOnce };
     this.#starter = new RequestStarter(client, scope);

@@ -44,6 +44,11 @@ export interface KvCacheShape {
   readonly windows?: readonly (CacheWindow | null)[];
   /** Emit KV events, with block hashes of this algorithm; null: no events. Default: null. */
   readonly events?: BlockHashAlgorithm | null;
+  /**
+   * The time at any moment, by which it is measured how long blocks are held. Default: the time of
+   * the last `advance`.
+   */
+  readonly nowMs?: () => number;
 }
 
 /** TensorRT-LLM's threshold in its code; one of its documents says 35. */
@@ -60,6 +65,7 @@ export function booksShape(shape: KvCacheShape): BooksShape {
     blockTokens,
     evictionPolicy: shape.evictionPolicy ?? "priority",
     offloadPriorityMin: shape.offloadPriorityMin ?? OFFLOAD_PRIORITY_MIN,
+    nowMs: shape.nowMs,
   };
 }
 

@@ -39,6 +39,8 @@ export interface CacheStats {
   readonly diskFailures: number;
   /** Blocks to other engines, and from them. */
   readonly peers: PeerStats;
+  /** Device blocks times milliseconds that they were held, by all sequences and transfers. */
+  readonly heldBlockMs: number;
 }
 
 /** The parts whose statistics are collected. */
@@ -79,5 +81,6 @@ export function cacheStats(sources: StatsSources): CacheStats {
     swappedInBlocks: swap.swappedInBlocks,
     diskFailures: disk.stats.failures,
     peers: peers.stats,
+    heldBlockMs: books.occupation.totalBlockMs,
   };
 }

@@ -10,6 +10,7 @@
  *   prefix-reuse.ts  gives tables the stored prefix of a prompt
  *   group-match.ts   the prefix that all groups of layers have
  *   table-blocks.ts  changes which blocks a table holds, in all groups of layers
+ *   table-prefixes.ts  fills tables with stored prefixes, in all groups of layers
  *   publisher.ts     publishes the blocks that tables hold
  *   forgetting.ts     empties the cache on request
  *   truncation.ts    cuts a conversation back
@@ -48,6 +49,7 @@ export {
   matchParts,
   NO_MATCH,
   type NodeId,
+  Occupation,
   type PartialFind,
   type PartialMatch,
   type PrefixMatch,

@@ -34,6 +34,7 @@ import { matchGroups } from "./group-match.ts";
 import { type BlockRange, PrefixReuse } from "./prefix-reuse.ts";
 import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
 import { allParts, TableBlocks } from "./table-blocks.ts";
+import { TablePrefixes } from "./table-prefixes.ts";
 import { truncate } from "./truncation.ts";
 
 /** The bookkeeping of the KV cache: holders, stored contents and shareable prefixes. */
@@ -54,6 +55,7 @@ export class KvCache {
   readonly #reuse: PrefixReuse;
   readonly #publisher: Publisher;
   readonly #tables: TableBlocks;
+  readonly #prefixes: TablePrefixes;
   readonly #swap: Swap;
   readonly #disk: DiskBooks;
   readonly #events: KvEventQueue | null;
@@ -81,6 +83,8 @@ export class KvCache {
     this.#reuse = new PrefixReuse(this.#books, { blockTokens, partialReuse, copyOnPartialReuse });
     this.#publisher = new Publisher(this.#books, blockTokens);
     this.#tables = new TableBlocks(this.#books, { blockTokens, windows: this.windows });
+    const { occupation } = this.#books;
+    this.#prefixes = new TablePrefixes({ tables: this.#tables, reuse: this.#reuse, occupation });
     this.#swap = new Swap(this.#books);
     this.#disk = new DiskBooks(this.#books);
     this.peers = new PeerBooks(this.#books, { blockTokens, groups: this.groupCount });
@@ -173,28 +177,17 @@ export class KvCache {
    * sees, against eviction. All tables that a step fills are held first, then settled.
    */
   hold(table: BlockTable, match: PrefixMatch): void {
-    const parts = this.#tables.partsOf(table);
-    this.#reuse.hold(table, match, this.unseenBlocks(match.tokens));
-    for (let group = 1; group < parts.length; group++) {
-      const unseen = this.unseenBlocks(match.tokens, group);
-      this.#reuse.hold(parts[group] ?? table, match.further[group - 1] ?? NO_MATCH, unseen);
-    }
+    this.#prefixes.hold(table, match);
   }
 
   /** Makes a held match usable: moves contents to the device, copies a partial block. */
   settle(table: BlockTable, match: PrefixMatch): void {
-    this.#reuse.settle(table, match, true);
-    // A token counts once as found, however many groups there are.
-    for (let group = 1; group < table.parts.length; group++) {
-      this.#reuse.settle(table.parts[group] ?? table, match.further[group - 1] ?? NO_MATCH, false);
-    }
+    this.#prefixes.settle(table, match);
   }
 
   /** Extends a fully published table to `blocks` blocks; the further ones must be stored. */
   extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
-    for (const part of this.#tables.partsOf(table)) {
-      this.#reuse.extend(part, { scope: part.scope, tokens, keys: part.keys }, blocks);
-    }
+    this.#prefixes.extend(table, tokens, blocks);
   }
 
   /** An empty table gets all blocks of another one, the partly filled last one too, as shared. */
@@ -294,6 +287,7 @@ export class KvCache {
       }
       this.#tables.empty(part);
     }
+    this.#books.occupation.noteTable(table);
   }
 
   /** How many blocks move when these tables are swapped out or in; a shared one counts once. */
@@ -311,12 +305,12 @@ export class KvCache {
    * device block. False, and nothing moves, when host memory has too few blocks.
    */
   swapOut(tables: readonly BlockTable[]): boolean {
-    return this.#swap.swapOut(allParts(tables));
+    return this.#noted(tables, this.#swap.swapOut(allParts(tables)));
   }
 
   /** The reverse of `swapOut`. False, and nothing moves, when the device has too few blocks. */
   swapIn(tables: readonly BlockTable[]): boolean {
-    return this.#swap.swapIn(allParts(tables));
+    return this.#noted(tables, this.#swap.swapIn(allParts(tables)));
   }
 
   /**
@@ -394,5 +388,10 @@ export class KvCache {
   /** Checks the bookkeeping against all tables there are. Costs a scan; for tests and bugs. */
   audit(tables: Iterable<BlockTable>): void {
     this.#books.audit(allParts([...tables]), [...this.#disk.pinned(), ...this.peers.pinned()]);
+  }
+
+  #noted(tables: readonly BlockTable[], done: boolean): boolean {
+    for (const table of tables) this.#books.occupation.noteTable(table);
+    return done;
   }
 }

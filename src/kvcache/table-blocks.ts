@@ -38,12 +38,12 @@ export class TableBlocks {
   allocate(table: BlockTable, count: number): boolean {
     const { device } = this.#books;
     const groups = this.#options.windows.length;
-    if (groups === 1) return device.allocate(count, table.ids);
     if (count * groups > device.availableCount) return false;
     for (const part of this.partsOf(table)) {
       const allocated = device.allocate(count, part.ids);
       assert(allocated, "Cannot allocate available blocks");
     }
+    this.#books.occupation.noteTable(table);
     return true;
   }
 
@@ -61,6 +61,7 @@ export class TableBlocks {
       }
       part.follow(source);
     }
+    this.#books.occupation.noteTable(child);
   }
 
   /** See `KvCache.makeWritable`. */
@@ -93,6 +94,7 @@ export class TableBlocks {
       part.droppedFrom = from;
       part.droppedTo = end;
     }
+    this.#books.occupation.noteTable(table);
   }
 
   /** See `KvCache.unseenBlocks`. */
@@ -107,6 +109,7 @@ export class TableBlocks {
       assert(part.publishedBlocks <= blocks, "Cannot take a published block back");
       while (part.length > blocks) this.#books.release(blockId(part.ids.pop()));
     }
+    this.#books.occupation.noteTable(table);
   }
 
   /** Releases all blocks of one part, the last first, and empties it. */

@@ -1,5 +1,11 @@
 import { assert, TokenList } from "#base";
-import { type BlockRetention, BlockTable, type ContentKeys, scopeKey } from "#kvcache";
+import {
+  type BlockRetention,
+  BlockTable,
+  type ContentKeys,
+  type Occupation,
+  scopeKey,
+} from "#kvcache";
 import type { SequenceGroup } from "./sequence-group.ts";
 import { type SequenceState, WAITING, WAITING_FOR_GRAMMAR } from "./sequence-state.ts";
 import type { StopRules } from "./stop.ts";
@@ -49,6 +55,8 @@ export interface SequenceOptions {
   readonly skipReadingPrefixCache?: boolean;
   /** Not admitted before `Scheduler.grammarReady`. */
   readonly awaitsGrammar?: boolean;
+  /** What transfers have held for it, and will, counts in this. Default: one of its own. */
+  readonly occupation?: Occupation;
 }
 
 /** One stream of tokens made for a request. The scheduler writes it; other modules only read. */
@@ -99,7 +107,8 @@ export class Sequence {
     const { generatedTokenIds: generated = [] } = options;
     for (let place = 0; place < generated.length; place++) this.tokens.push(generated[place] ?? 0);
     const { cacheSalt = null, contentKeys = null } = options;
-    this.blockTable = new BlockTable(scopeKey({ loraId: null, cacheSalt }), contentKeys);
+    const scope = scopeKey({ loraId: null, cacheSalt });
+    this.blockTable = new BlockTable(scope, contentKeys, options.occupation);
     this.stop = options.stop;
     this.arrivalMs = options.arrivalMs;
     this.priority = options.priority ?? 0;

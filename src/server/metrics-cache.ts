@@ -114,6 +114,11 @@ function moveCounters(): readonly Metric[] {
         { labels: { direction: "in" }, value: cache.swappedInBlocks },
       ]),
     },
+    single(
+      "kv_byte_seconds_total",
+      "Bytes of the device's KV blocks times seconds that requests and transfers held them.",
+      (cache) => cache.kvByteSeconds,
+    ),
     single("kv_cache_disk_failures_total", "Disk reads and writes that failed.", (cache) => {
       return cache.diskFailures;
     }),

@@ -33,6 +33,12 @@ const TOKENS: readonly number[] = [0, 1, 2, 3, 4, 5].flatMap((exponent) =>
   [1, 2, 5].map((digit) => digit * 10 ** exponent).filter((bucket) => bucket <= 200_000),
 );
 
+/** 100 kB · s, 300 kB · s, 1 MB · s, … 30 TB · s. */
+const BYTE_SECONDS: readonly number[] = [5, 6, 7, 8, 9, 10, 11, 12, 13].flatMap((exponent) => [
+  10 ** exponent,
+  3 * 10 ** exponent,
+]);
+
 /** Histograms, updated as requests run. Source of names and buckets: vLLM 0.27. */
 export const HISTOGRAMS = {
   time_to_first_token_seconds: { help: "Arrival to first token.", buckets: FIRST_TOKEN },
@@ -57,6 +63,14 @@ export const HISTOGRAMS = {
   request_prefill_kv_computed_tokens: {
     help: "Prompt tokens computed, cached ones left out.",
     buckets: TOKENS,
+  },
+  request_kv_byte_seconds: {
+    help: "Bytes of the device's KV blocks times seconds that a request held them.",
+    buckets: BYTE_SECONDS,
+  },
+  peer_request_kv_byte_seconds: {
+    help: "The same of what was computed, or kept, for another worker.",
+    buckets: BYTE_SECONDS,
   },
   iteration_tokens_total: { help: "Tokens computed in one step.", buckets: STEP_TOKENS },
 } as const satisfies Record<string, { help: string; buckets: readonly number[] }>;

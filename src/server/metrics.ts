@@ -117,7 +117,10 @@ export class EngineMetrics {
     return {
       // Every thread receives step reports; only one counts them.
       ...(books
-        ? { onStep: (report) => this.#observe("iteration_tokens_total", report.stepTokens) }
+        ? {
+            onStep: (report) => this.#observe("iteration_tokens_total", report.stepTokens),
+            onPeerServed: (held) => this.#observe("peer_request_kv_byte_seconds", held),
+          }
         : {}),
       onFirstToken: (_id, seconds) => this.#observe("time_to_first_token_seconds", seconds),
       onTokens: (_id, _count, seconds) => this.#observe("inter_token_latency_seconds", seconds),
@@ -136,6 +139,7 @@ export class EngineMetrics {
     this.#observe("request_generation_tokens", generatedTokens);
     this.#observe("request_max_num_generation_tokens", Math.ceil(generatedTokens / summary.n));
     this.#observe("request_prefill_kv_computed_tokens", promptTokens - cachedTokens);
+    this.#observe("request_kv_byte_seconds", summary.kvByteSeconds);
     this.#observe("request_params_n", summary.n);
     if (summary.maxTokens !== null) this.#observe("request_params_max_tokens", summary.maxTokens);
     const decoded = generatedTokens - summary.n;

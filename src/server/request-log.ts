@@ -69,6 +69,7 @@ function callFields(request: FastifyRequest): object {
     promptTokens: counts.prompt_tokens,
     cachedTokens: counts.prompt_tokens_details.cached_tokens,
     completionTokens: counts.completion_tokens,
+    ...(counts.perigee !== undefined && { kvByteSeconds: counts.perigee.kv_byte_seconds }),
   };
 }
 

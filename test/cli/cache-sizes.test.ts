@@ -22,6 +22,7 @@ const report = {
   swappedOutBlocks: 0,
   swappedInBlocks: 0,
   diskFailures: 0,
+  kvByteSeconds: 0,
   peers: { sent: 34, received: 35, missed: 36 },
   sent: { bytes: 0, mapped: 0, nixl: 0 },
   moves: { copy: way, offload: way, onboard: way, diskWrite: way, diskRead: way },

@@ -73,7 +73,7 @@ describe("BeamRecord", () => {
       beams.continueWith(regroup(next));
     }
     const prompt = { cachedTokens: 0, queueSeconds: 0, promptLogprobs: null, promptLogits: null };
-    const outputs = beams.outputs({ key: 7, prompt });
+    const outputs = beams.outputs({ key: 7, prompt, heldBlockMs: 9 });
     expect(outputs).toMatchObject([
       { key: 7, index: 0, tokenIds: [2, 2, 2], finishReason: "length", stopReason: null, prompt },
       { key: 7, index: 1, finishReason: "length", prompt: null },
@@ -90,7 +90,9 @@ describe("BeamRecord", () => {
     const beams = record({}, 1);
     const only = { count: 1, tokenIds: Int32Array.of(4), logprobs: Float32Array.of(0) };
     expect(beams.advance(() => only)).toBeNull();
-    const reasons = beams.outputs({ key: 1, prompt: null }).map((output) => output.finishReason);
+    const reasons = beams
+      .outputs({ key: 1, prompt: null, heldBlockMs: 0 })
+      .map((output) => output.finishReason);
     expect(reasons).toEqual(["length", "error"]);
   });
 

@@ -52,6 +52,7 @@ class ClientUnderTest {
     const active = new ActiveRequest({
       request,
       tokenizer: null,
+      bytesPerBlock: 0,
       clock: systemClock,
       listeners: this.client.listeners,
       unreadTokensMax: 4,
@@ -77,6 +78,7 @@ class ClientUnderTest {
           stopReason: null,
           beam: null,
           prompt: null,
+          heldBlockMs: 0,
         },
       ]),
       embeddings: [],

@@ -52,7 +52,7 @@ function startRequest(
 ) {
   const request = requestOf(key, params);
   const active = new ActiveRequest({
-    ...{ request, tokenizer, clock: systemClock, listeners: new Set(), pacer },
+    ...{ request, tokenizer, bytesPerBlock: 0, clock: systemClock, listeners: new Set(), pacer },
     unreadTokensMax: Number.POSITIVE_INFINITY,
     abort: () => {},
     setPaused: () => {},
@@ -76,10 +76,10 @@ function startRequest(
     const prompt = first ? PROMPT : null;
     first = false;
     if (way === "rows" && prompt === null && finishReason === null) {
-      active.acceptToken(0, tokenId);
+      active.acceptToken(0, tokenId, 0);
       return;
     }
-    const rest = { logprobs: null, stopReason: null, beam: null };
+    const rest = { logprobs: null, stopReason: null, beam: null, heldBlockMs: 0 };
     active.accept({ key, index: 0, tokenIds: [tokenId], finishReason, prompt, ...rest });
   };
   return { active, accept, got, texts, failures };
@@ -187,7 +187,14 @@ test("streams whose readers stall delay no others", async () => {
   const stalled = Array.from({ length: 64 }, (_, key) => {
     const request: EngineRequest = requestOf(key);
     return new ActiveRequest({
-      ...{ request, tokenizer: null, clock: systemClock, listeners: new Set(), pacer },
+      ...{
+        request,
+        tokenizer: null,
+        bytesPerBlock: 0,
+        clock: systemClock,
+        listeners: new Set(),
+        pacer,
+      },
       unreadTokensMax: 2,
       abort: () => {},
       setPaused: () => {},
@@ -195,7 +202,8 @@ test("streams whose readers stall delay no others", async () => {
     });
   });
   expect(pacer.intervalMs).toBeCloseTo(12.8);
-  const output = { index: 0, finishReason: null, logprobs: null, stopReason: null, beam: null };
+  const rest = { logprobs: null, stopReason: null, beam: null, heldBlockMs: 0 };
+  const output = { index: 0, finishReason: null, ...rest };
   const [first] = stalled;
   for (const active of stalled) {
     const { key } = active.request;

@@ -20,7 +20,7 @@ const long = { maxTokens: 100, ignoreEos: true, detokenize: false, temperature: 
 
 function outputOf(key: number, tokenId: number): SequenceOutput {
   const rest = { logprobs: null, finishReason: null, stopReason: null, beam: null, prompt: null };
-  return { key, index: 0, tokenIds: [tokenId], ...rest };
+  return { key, index: 0, tokenIds: [tokenId], heldBlockMs: 0, ...rest };
 }
 
 function stepOf(outputs: SequenceOutput[]): StepOutput {

@@ -3,11 +3,13 @@ import type { SequenceOutput } from "../../src/engine/protocol/protocol.ts";
 import { forEachRow, packOutputs, plainOutput } from "../../src/engine/protocol/token-rows.ts";
 
 const oneToken = (key: number, tokenId: number, index = 0): SequenceOutput =>
-  plainOutput(key, index, [tokenId]);
+  plainOutput(key, index, [tokenId], 2.5 * tokenId);
 
 function unpacked(rows: Float64Array): SequenceOutput[] {
   const outputs: SequenceOutput[] = [];
-  forEachRow(rows, (key, index, tokenId) => outputs.push(plainOutput(key, index, [tokenId])));
+  forEachRow(rows, (key, index, tokenId, held) =>
+    outputs.push(plainOutput(key, index, [tokenId], held)),
+  );
   return outputs;
 }
 

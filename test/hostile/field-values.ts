@@ -225,6 +225,7 @@ const delivery: Readonly<Record<string, FieldValues>> = {
   "kv_cache_retention_config.directory": { ...text, right: ['""'], around: '{"directory":$}' },
   request_id: text,
   return_token_ids: flag,
+  return_kv_byte_seconds: flag,
   return_tokens_as_token_ids: { ...flag, beside: { logprobs: "1" } },
 };
 

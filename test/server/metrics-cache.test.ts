@@ -31,6 +31,7 @@ const report: CacheReport = {
   swappedOutBlocks: 31,
   swappedInBlocks: 32,
   diskFailures: 33,
+  kvByteSeconds: 37,
   peers: { sent: 34, received: 35, missed: 36 },
   sent: { bytes: 37, mapped: 38, nixl: 39 },
   moves: {

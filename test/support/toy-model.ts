@@ -336,6 +336,7 @@ export class ToyModel implements ServedModel {
         finishReasons: Array.from({ length: params.n }, () => reason),
         n: params.n,
         maxTokens: params.maxTokens,
+        kvByteSeconds: 0,
       });
     }
   }

@@ -37,6 +37,8 @@ interface RequestTiming {
   readonly promptTokens: number;
   /** Prompt tokens that the server found in its cache. */
   readonly cachedTokens: number;
+  /** Bytes of KV blocks times seconds that they were held; null: the server does not say. */
+  readonly kvByteSeconds: number | null;
 }
 
 /** Drives a server with streaming completions; reports first-token, inter-token, total times. */
@@ -86,6 +88,7 @@ function summary(
   const tokens = timings.reduce((sum, timing) => sum + timing.tokens, 0);
   const promptTokens = timings.reduce((sum, timing) => sum + timing.promptTokens, 0);
   const cachedTokens = timings.reduce((sum, timing) => sum + timing.cachedTokens, 0);
+  const held = timings.flatMap(({ kvByteSeconds }) => kvByteSeconds ?? []);
   return {
     benchmark: "serve",
     ...options,
@@ -101,6 +104,7 @@ function summary(
     timeToFirstTokenMs: summarize(timings.map((timing) => timing.firstTokenMs)),
     interTokenMs: summarize(timings.flatMap((timing) => timing.gapsMs)),
     endToEndMs: summarize(timings.map((timing) => timing.endToEndMs)),
+    ...(held.length > 0 && { kvByteSeconds: summarize(held) }),
   };
 }
 
@@ -138,6 +142,7 @@ async function timeRequest(options: OnlineOptions, prompt: OnlinePrompt): Promis
     tokens: usage.completion_tokens ?? 0,
     promptTokens: usage.prompt_tokens ?? 0,
     cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    kvByteSeconds: usage.perigee?.kv_byte_seconds ?? null,
   };
 }
 
@@ -145,6 +150,7 @@ interface Usage {
   readonly prompt_tokens?: number;
   readonly completion_tokens?: number;
   readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
+  readonly perigee?: { readonly kv_byte_seconds?: number };
 }
 
 /** The measured fields of an event in OpenAI's format. */
@@ -184,6 +190,7 @@ async function openStream(
       ignore_eos: true,
       stream: true,
       stream_options: { include_usage: true },
+      return_kv_byte_seconds: true,
     }),
   });
   if (response.ok && response.body !== null) return response.body;

@@ -44,6 +44,18 @@ export class DecisionBook implements ServiceWatch {
     }
   }
 
+  /** What a worker says that it held for a request that was decided: a line behind the decision. */
+  held(request: string, workerId: string, kvByteSeconds: number): void {
+    const lines = this.#lines.get(request);
+    if (lines === undefined) return;
+    const line = JSON.stringify({
+      ...{ request, event: "held", worker: workerId, kv_byte_seconds: kvByteSeconds },
+    });
+    this.#parts.log?.add(line);
+    lines.push(line);
+    if (lines.length > OF_REQUEST_MAX) lines.shift();
+  }
+
   firstToken(ms: number, deadlineMs: number | null): void {
     this.#parts.metrics.firstToken(ms, deadlineMs);
   }

@@ -7,6 +7,9 @@ import type { TokenOrigin } from "./prompt-reader.ts";
 import type { EndWatch, PromptUsage } from "./prompt-usage.ts";
 import type { TokenCounts, TokenWatch } from "./token-watch.ts";
 
+/** A request, with its id where it has one. */
+type RoutedQuery = PrefixQuery & { readonly id?: string | undefined };
+
 export interface HitWatchOptions {
   readonly prefixes: IndexedPrefixes;
   readonly caches: FleetCaches;
@@ -15,6 +18,8 @@ export interface HitWatchOptions {
   readonly onComputed: (prompt: ComputedPrompt) => void;
   /** One line for operators. */
   readonly say: (message: string) => void;
+  /** Told what a worker says that it held for a request: bytes times seconds. */
+  readonly onHeld?: (request: string, workerId: string, kvByteSeconds: number) => void;
 }
 
 /** Sums since the start. */
@@ -49,7 +54,18 @@ export class HitWatch {
   }
 
   /** A request was routed; to be called back when it is over. */
-  routed(query: PrefixQuery, { worker, served }: Routed, origin: TokenOrigin): EndWatch {
+  routed(query: RoutedQuery, routed: Routed, origin: TokenOrigin): EndWatch {
+    const watch = this.#watch(query, routed, origin);
+    const { onHeld } = this.#options;
+    if (onHeld === undefined) return watch;
+    return (usage, isComplete) => {
+      watch(usage, isComplete);
+      const held = usage?.kvByteSeconds ?? null;
+      if (held !== null) onHeld(query.id ?? "", routed.worker.id, held);
+    };
+  }
+
+  #watch(query: PrefixQuery, { worker, served }: Routed, origin: TokenOrigin): EndWatch {
     const { prefixes, caches, tokens: watch } = this.#options;
     this.counts.origins[origin]++;
     const answer = prefixes.answerOf(query, worker);

@@ -3,6 +3,7 @@
  * tokens the events before them contain. Events are not parsed.
  */
 
+import { heldIn, type PromptUsage } from "./prompt-usage.ts";
 import type { PlainForm, StreamPiece, StreamReader } from "./stream-reader.ts";
 
 /** What a worker found of a prompt in its cache. */
@@ -26,6 +27,7 @@ const HELD_BYTES_MAX = 16 * 2 ** 20;
 const MARKER = "\n: ";
 const ERROR_EVENT = 'data: {"error":';
 const CHOICES_MAX = 65_536;
+const USAGE_LENGTH_MAX = 2048;
 /** The bits of native/relay. */
 const PLAIN_CHOICES_MAX = 64;
 
@@ -42,6 +44,7 @@ export class MarkerReader implements StreamReader {
   #scanned = 0;
   #done = false;
   #usage = false;
+  #kvByteSeconds: number | null = null;
   #failure: string | null = null;
 
   constructor(choiceCount: number) {
@@ -75,6 +78,14 @@ export class MarkerReader implements StreamReader {
   /** A chunk of usage was relayed behind the last token. */
   get hasUsage(): boolean {
     return this.#usage;
+  }
+
+  /** What the worker says of the first prompt; null: nothing yet. */
+  get usage(): PromptUsage | null {
+    const [mark] = this.prompts;
+    if (mark === undefined) return null;
+    const { tokens: promptTokens, cachedTokens } = mark;
+    return { promptTokens, cachedTokens, kvByteSeconds: this.#kvByteSeconds };
   }
 
   /** Of each prompt's first worker, which computed it alone. */
@@ -161,7 +172,10 @@ export class MarkerReader implements StreamReader {
     this.#scanned = 0;
     if (this.#held.length > HELD_BYTES_MAX) throw new Error("an event without end");
     this.#done ||= rest.includes("data: [DONE]");
-    this.#usage ||= rest.includes('"usage":{');
+    const usage = rest.indexOf('"usage":{');
+    if (usage < 0) return rest;
+    this.#usage = true;
+    this.#kvByteSeconds = heldIn(rest.slice(usage, usage + USAGE_LENGTH_MAX));
     return rest;
   }
 

@@ -74,11 +74,11 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   });
   const metrics = new FillMetrics(registry);
   const fills = new KvFills({ membership, links, prefixes, kind: config.kvFill, metrics, warn });
-  const onComputed = fills.computed.bind(fills);
-  const hits = new HitWatch({ prefixes, caches, tokens: watch, onComputed, say: warn });
   const startingMs = config.redis === null ? 0 : STARTING_MS;
   const rng = seededRng(randomInt(2 ** 31));
   const { conductor, decisions, log } = conductorOf({ config, membership, registry, rng, warn });
+  const told = { onComputed: fills.computed.bind(fills), onHeld: decisions.held.bind(decisions) };
+  const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn, ...told });
   const dispatcher = new Dispatcher({
     ...{ membership, prefixes, policy: config.policy, clock: systemClock, rng },
     ...{ planner: conductor, startingMs, isOpen: (id: string) => links.admits(id) },

@@ -4,12 +4,18 @@ export interface PromptUsage {
   readonly promptTokens: number;
   /** Null: it does not say. */
   readonly cachedTokens: number | null;
+  /** Bytes of its KV blocks times seconds that they were held; null: it does not say. */
+  readonly kvByteSeconds?: number | null;
 }
 
 /** Told of one request at a worker; null: it says nothing; and whether all of its answer came. */
 export type EndWatch = (usage: PromptUsage | null, isComplete: boolean) => void;
 
-const NUMBER = { prompt: /"prompt_tokens":\s*(\d+)/, cached: /"cached_tokens":\s*(\d+)/ };
+const NUMBER = {
+  prompt: /"prompt_tokens":\s*(\d+)/,
+  cached: /"cached_tokens":\s*(\d+)/,
+  held: /"kv_byte_seconds":\s*(\d{1,18})/,
+};
 /** Usage is at the end of an answer. */
 const TAIL_BYTES = 2048;
 
@@ -23,5 +29,12 @@ export function usageIn(body: Buffer): PromptUsage | null {
   return {
     promptTokens: Number(prompt[1]),
     cachedTokens: cached === null ? null : Number(cached[1]),
+    kvByteSeconds: heldIn(tail.slice(at)),
   };
+}
+
+/** Byte-seconds in the usage of an answer or a stream; null: there are none. */
+export function heldIn(usage: string): number | null {
+  const held = NUMBER.held.exec(usage);
+  return held === null ? null : Number(held[1]);
 }

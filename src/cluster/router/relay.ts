@@ -196,9 +196,7 @@ export class Relay implements Watched {
     if (outcome.kind === "answered" && outcome.answer.status === 200) {
       return usageIn(outcome.answer.body);
     }
-    const [mark] = this.#marked?.prompts ?? [];
-    if (mark === undefined || this.notes.migrations > 0) return null;
-    return { promptTokens: mark.tokens, cachedTokens: mark.cachedTokens };
+    return this.notes.migrations > 0 ? null : (this.#marked?.usage ?? null);
   }
 
   #judge(outcome: Outcome, link: WorkerLink): RelayAnswer | "again" {

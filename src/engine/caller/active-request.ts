@@ -39,6 +39,8 @@ interface SequenceProgress {
   held: StreamItem | null;
   lastTokenMs: number | null;
   finishReason: FinishReason | null;
+  /** As of the last output: device blocks times milliseconds. */
+  heldBlockMs: number;
 }
 
 /** The part of a posted request that its caller needs, with ids that were not posted. */
@@ -50,6 +52,10 @@ type CallersRequest = Pick<
 export interface ActiveRequestOptions {
   readonly request: CallersRequest;
   readonly tokenizer: Tokenizer | null;
+  /** Of one block on the device; 0: the model has no cache. */
+  readonly bytesPerBlock: number;
+  /** Items tell what the request occupies. Default: false. */
+  readonly tellsHeld?: boolean;
   readonly clock: Clock;
   readonly listeners: ReadonlySet<EngineListener>;
   /** Aborts one sequence in the engine, or all when `index` is absent. */
@@ -123,16 +129,17 @@ export class ActiveRequest implements Paced {
   }
 
   /** Takes one token of a sequence that continues, with no other output. */
-  acceptToken(index: number, tokenId: number): void {
+  acceptToken(index: number, tokenId: number, heldBlockMs: number): void {
     const sequence = this.#sequences[index];
     const { pacer, request } = this.#options;
     const isPaced = pacer !== undefined && pacer.intervalMs > 0;
     if (!isPaced || sequence === undefined || !sequence.decodesLate || isNew(sequence)) {
-      this.accept(plainOutput(request.key, index, [tokenId]));
+      this.accept(plainOutput(request.key, index, [tokenId], heldBlockMs));
       return;
     }
     if (this.#ended || sequence.finishReason !== null) return;
     this.#measure(sequence, 1);
+    sequence.heldBlockMs = heldBlockMs;
     sequence.undecoded.push(tokenId);
     pacer.hold(this);
   }
@@ -142,7 +149,8 @@ export class ActiveRequest implements Paced {
     if (this.#ended) return;
     for (const [index, sequence] of this.#sequences.entries()) {
       if (sequence.undecoded.length > 0) {
-        const item = this.#advance(sequence, plainOutput(this.#options.request.key, index, []));
+        const { key } = this.#options.request;
+        const item = this.#advance(sequence, plainOutput(key, index, [], sequence.heldBlockMs));
         sequence.held = sequence.held === null ? item : joinItems(sequence.held, item);
       }
       const { held } = sequence;
@@ -207,6 +215,7 @@ export class ActiveRequest implements Paced {
       logprobs = logprobs === null ? null : logprobs.slice(0, written.kept);
     }
     sequence.finishReason = finishReason;
+    sequence.heldBlockMs = output.heldBlockMs;
     const { index, beam } = output;
     const text = written === null ? null : written.text;
     const prompt = this.#prompt;
@@ -215,11 +224,16 @@ export class ActiveRequest implements Paced {
     const item = {
       ...{ index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt },
       ...(earlierText !== undefined && { earlierText }),
+      ...(this.#options.tellsHeld && { kvByteSeconds: this.#byteSeconds(output.heldBlockMs) }),
     };
     const { draftedTokens: drafted } = output;
     // The last of a step's tokens is sampled behind those that confirm drafted ones.
     const accepted = Math.min(newest.tokenIds.length, tokenIds.length) - 1;
     return drafted === undefined ? item : { ...item, drafts: { drafted, accepted } };
+  }
+
+  #byteSeconds(blockMs: number): number {
+    return (blockMs * this.#options.bytesPerBlock) / MS_PER_SECOND;
   }
 
   /** Delivers the first and last item at once, others with at least the interval's tokens. */
@@ -296,6 +310,9 @@ export class ActiveRequest implements Paced {
       finishReasons: own.map((sequence) => sequence.finishReason ?? "abort"),
       n: params.n,
       maxTokens: params.maxTokens,
+      kvByteSeconds: this.#byteSeconds(
+        this.#sequences.reduce((sum, { heldBlockMs }) => sum + heldBlockMs, 0),
+      ),
     };
   }
 }
@@ -324,6 +341,7 @@ function progressOf(
     held: null,
     lastTokenMs: null,
     finishReason: ended ? "stop" : null,
+    heldBlockMs: 0,
   };
 }
 

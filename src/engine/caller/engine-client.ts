@@ -294,6 +294,9 @@ export class EngineClient {
         this.#fills.answer(message.key, message.result);
         this.#checkIdle();
         break;
+      case "peerServed":
+        for (const one of this.listeners) one.onPeerServed?.(message.kvByteSeconds);
+        break;
       case "warning":
         this.#onWarning(message.message);
         break;
@@ -314,8 +317,8 @@ export class EngineClient {
 
   #deliver({ outputs, tokenRows, embeddings, failures, report }: StepMessage): void {
     for (const output of outputs) this.#requests.get(output.key)?.accept(output);
-    forEachRow(tokenRows, (key, index, tokenId) => {
-      this.#requests.get(key)?.acceptToken(index, tokenId);
+    forEachRow(tokenRows, (key, index, tokenId, heldBlockMs) => {
+      this.#requests.get(key)?.acceptToken(index, tokenId, heldBlockMs);
     });
     for (const { key, embedding } of embeddings) this.#settle(key, { embedding });
     for (const { key, error } of failures) this.#fail(key, fromWire(error));

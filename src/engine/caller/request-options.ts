@@ -26,6 +26,8 @@ export interface OptionScope {
   readonly vocabularySize: number;
   /** Most tokens of a sequence. */
   readonly contextTokensMax: number;
+  /** Bytes of one block of the cache on the device; 0: there is none. */
+  readonly bytesPerBlock: number;
   /** Most sequences of one request: as many as may wait. */
   readonly sequencesMax: number;
   readonly warn: (message: string) => void;
@@ -47,7 +49,8 @@ export async function checkOptions(
 ): Promise<Omit<EngineRequest, PromptFields>> {
   const { text, vocabularySize, sequencesMax, warn } = scope;
   checkKinds(options);
-  const { signal, requestId, cacheSalt, retention, priority, kvSource, ...sampling } = options;
+  const { signal, requestId, cacheSalt, retention, priority, kvSource, ...rest } = options;
+  const { returnKvByteSeconds: _, ...sampling } = rest;
   const source = kvSourceOf({ ...(kvSource != null && { kvSource }) }, scope.canFetchKv);
   const params = parseSampling(sampling, vocabularySize);
   checkCount(params, sequencesMax);
@@ -129,12 +132,16 @@ function checkMost(param: string, value: number | undefined, setting: string, mo
 }
 
 /** JavaScript callers may pass any values, and all callers share the engine. */
-function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions): void {
+function checkKinds(options: GenerateOptions): void {
+  const { cacheSalt, priority, requestId, signal, returnKvByteSeconds: tells } = options;
   checkSignal(signal);
   checkText("cacheSalt", cacheSalt);
   checkText("requestId", requestId);
   if (priority !== undefined && priority !== null && !Number.isSafeInteger(priority)) {
     throw wrongKind("priority", "an integer", priority);
+  }
+  if (tells !== undefined && typeof tells !== "boolean") {
+    throw wrongKind("returnKvByteSeconds", "true or false", tells);
   }
 }
 

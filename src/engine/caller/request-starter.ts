@@ -17,6 +17,8 @@ export interface StartOptions {
   readonly unreadTokensMax?: number;
   /** Return the logits of every prompt token. */
   readonly promptLogits?: boolean;
+  /** Items tell what the request occupies. */
+  readonly tellsHeld?: boolean;
 }
 
 /**
@@ -45,16 +47,21 @@ export class RequestStarter {
   async check(options: GenerateOptions): Promise<StartPrompt> {
     const shared = await checkOptions(options, this.#scope);
     const { seed } = shared.params;
+    const tellsHeld = options.returnKvByteSeconds === true;
     return (prompt, start) =>
-      this.#start(prompt, { ...start, cacheSalt: shared.cacheSalt }, (promptTokenIds) => ({
-        ...shared,
-        key: this.#client.takeKey(),
-        requestId: start.requestId,
-        promptTokenIds,
-        ...this.#generatedOf(prompt, shared.params),
-        seed: seed === null ? ownSeed(prompt) : BigInt(seed),
-        promptLogits: start.promptLogits ?? false,
-      }));
+      this.#start(
+        prompt,
+        { ...start, tellsHeld, cacheSalt: shared.cacheSalt },
+        (promptTokenIds) => ({
+          ...shared,
+          key: this.#client.takeKey(),
+          requestId: start.requestId,
+          promptTokenIds,
+          ...this.#generatedOf(prompt, shared.params),
+          seed: seed === null ? ownSeed(prompt) : BigInt(seed),
+          promptLogits: start.promptLogits ?? false,
+        }),
+      );
   }
 
   /** What a prompt has of another engine. */
@@ -105,6 +112,8 @@ export class RequestStarter {
         ...(generated !== undefined && { generated }),
       },
       tokenizer: this.#scope.text.tokenizer,
+      bytesPerBlock: this.#scope.bytesPerBlock,
+      tellsHeld: options.tellsHeld ?? false,
       clock: systemClock,
       listeners: client.listeners,
       pacer: client.pacer,

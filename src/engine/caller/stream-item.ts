@@ -73,6 +73,7 @@ function toCompletion({ text, tokenIds, logprobs, drafts, last }: Collected): Co
     finishReason: last.finishReason ?? "abort",
     stopReason: last.stopReason,
     score: last.beam?.score ?? null,
+    ...(last.kvByteSeconds !== undefined && { kvByteSeconds: last.kvByteSeconds }),
     ...(drafts !== undefined && { drafts }),
   };
 }

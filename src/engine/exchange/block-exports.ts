@@ -1,6 +1,6 @@
 import { EngineError, messageOf } from "#base";
 import { type EngineRequest, firstKeyOf, PEER_CLIENT, type RequestKey } from "#engine/protocol";
-import { type LookUp, scopeKey, type TransferLevel } from "#kvcache";
+import { type LookUp, Occupation, scopeKey, type TransferLevel } from "#kvcache";
 import { SamplingParams } from "#sampling";
 import { type BlockAnswer, type BlockAsk, decodeAsk, encodeAnswer } from "./block-ask.ts";
 import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
@@ -10,6 +10,8 @@ import type { PortOffer } from "./peer-port.ts";
 interface Export {
   readonly transfer: number;
   readonly offer: PortOffer;
+  /** Of the request that computes them, and of what is held to be sent. */
+  readonly occupation: Occupation;
   /** Leading blocks of the prompt that are to be found. */
   readonly wanted: number;
   /** The request that computes them; null: they are stored. */
@@ -30,7 +32,7 @@ const EXPORTS_MAX = 1024;
 /** Takes requests that compute prompts for other engines. */
 interface Computing {
   /** Throws as `Engine.add` does. */
-  add(request: EngineRequest): void;
+  add(request: EngineRequest, occupation: Occupation): void;
   abort(key: RequestKey): void;
 }
 
@@ -158,7 +160,8 @@ export class BlockExports {
     const all = storedBlocks(tokens.length, cache.blockTokens, cache.storesTails);
     const full = Math.min(all, from + ask.blocks);
     const level = this.#levelFor(ask, prompt, full);
-    const start = { prompt, from, level, isSpare: ask.spare };
+    const occupation = new Occupation();
+    const start = { prompt, from, level, isSpare: ask.spare, occupation };
     // What is farther away is brought there by the request that continues it.
     const near = cache.peers.sends.reach(start, full);
     const wanted = ask.compute && !this.#parts.memoryAlone ? full : near;
@@ -166,7 +169,7 @@ export class BlockExports {
     if (blocks <= 0) return { offer: null, level, port: 0, blocks: 0, storedBlocks: stored };
     const computes = near < wanted;
     const key = computes ? this.#nextKey++ : null;
-    if (key !== null) this.#requests.add(prefillRequest(key, ask));
+    if (key !== null) this.#requests.add(prefillRequest(key, ask), occupation);
     const offer = port.offer({
       pieces: blocks * cache.groupCount,
       pieceBytesMax: identity.bytesPerBlock,
@@ -174,7 +177,7 @@ export class BlockExports {
     });
     const transfer = this.#nextTransfer();
     const one: Export = {
-      ...{ transfer, offer, wanted, computing: key, computed: !computes },
+      ...{ transfer, offer, occupation, wanted, computing: key, computed: !computes },
       ...{ over: false, stopWatching: () => {} },
     };
     this.#exports.set(transfer, one);
@@ -218,14 +221,15 @@ export class BlockExports {
 
   /** All was sent, or it is not wanted any more. */
   #end(one: Export): void {
-    const { cache, traffic } = this.#parts;
-    const { transfer, computing } = one;
+    const { cache, traffic, clock, onServed } = this.#parts;
+    const { transfer, computing, occupation } = one;
     one.over = true;
     one.stopWatching();
     this.#exports.delete(transfer);
     traffic.endOutgoing(transfer);
     cache.peers.sends.end(transfer);
     if (computing !== null && this.#byKey.delete(computing)) this.#requests.abort(computing);
+    onServed(occupation.blockMsAt(clock.nowMs()));
     this.#parts.onWake();
   }
 }

@@ -1,6 +1,6 @@
 import { messageOf } from "#base";
 import { type EngineRequest, type RequestKey, toWire, type WireError } from "#engine/protocol";
-import { type EndedReceive, scopeKey, type TransferLevel } from "#kvcache";
+import { type EndedReceive, Occupation, scopeKey, type TransferLevel } from "#kvcache";
 import { type BlocksToCome, decodeAnswer, encodeAsk } from "./block-ask.ts";
 import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
 
@@ -17,6 +17,7 @@ const FAR_MS = 60_000;
 /** A request whose blocks come from another engine. */
 interface Import {
   readonly request: EngineRequest;
+  readonly occupation: Occupation;
   /** Blocks that were stored here before. */
   readonly from: number;
   readonly stop: AbortController;
@@ -59,9 +60,10 @@ export class BlockImports {
 
   /**
    * Fetches the blocks of a request that are not stored here, then adds it to the engine. Whatever
-   * does not come is computed. Throws as `Engine.add` does where nothing is fetched.
+   * does not come is computed. Throws as `Engine.add` does where nothing is fetched. What is held
+   * for it is noted in `occupation`.
    */
-  start(request: EngineRequest): void {
+  start(request: EngineRequest, occupation = new Occupation()): void {
     const { engine, cache, stages } = this.#parts;
     const { promptTokenIds: tokens, cacheSalt, kvSource } = request;
     const wanted = storedBlocks(tokens.length - 1, cache.blockTokens, false);
@@ -71,15 +73,15 @@ export class BlockImports {
     // Other stages would need their parts of the blocks.
     const fetches = kvSource !== undefined && stages === null;
     if (!fetches || !reads || request.promptLogits || wanted <= from) {
-      engine.add(request);
+      engine.add(request, occupation);
       return;
     }
     const started: Import = {
-      ...{ request, from, stop: new AbortController(), transfer: 0, level: "host" },
+      ...{ request, occupation, from, stop: new AbortController(), transfer: 0, level: "host" },
       ...{ storedThere: null, hasFailed: false, added: false, stopLooking: () => {} },
     };
     if (this.#begin(started, this.#levelsFor(request))) this.#byKey.set(request.key, started);
-    else engine.add(request);
+    else engine.add(request, occupation);
   }
 
   /** Ends a request that still waits; false: it does not. */
@@ -129,7 +131,7 @@ export class BlockImports {
 
   /** `blocks`: leading blocks of the prompt that are stored now. */
   #add(started: Import, blocks: number): void {
-    const { request, from, storedThere } = started;
+    const { request, occupation, from, storedThere } = started;
     const { blockTokens } = this.#parts.cache;
     started.added = true;
     started.stopLooking();
@@ -137,7 +139,7 @@ export class BlockImports {
     const known = Math.max(from, storedThere ?? 0) * blockTokens;
     const made = request.kvSource?.compute === true ? Math.max(0, found - known) : 0;
     try {
-      this.#parts.engine.add({ ...request, computedElsewhere: made });
+      this.#parts.engine.add({ ...request, computedElsewhere: made }, occupation);
     } catch (error) {
       this.#end(started);
       this.#refused.push({ key: request.key, error: toWire(error) });
@@ -178,13 +180,14 @@ export class BlockImports {
   /** Begins a try with as many blocks as there is room for; 0: there is none. */
   #takeRoom(started: Import, level: TransferLevel): number {
     const { cache, traffic } = this.#parts;
-    const { request, from } = started;
+    const { request, occupation, from } = started;
     const { promptTokenIds, cacheSalt } = request;
     const tokens = promptTokenIds.subarray(0, -1);
     const prompt = { scope: scopeKey({ loraId: null, cacheSalt }), tokens, keys: null };
     const to = storedBlocks(tokens.length, cache.blockTokens, cache.storesTails);
     const transfer = this.#nextTransfer();
-    const blocks = cache.peers.receives.start(transfer, prompt, { from, to, level });
+    const begin = { from, to, level, occupation };
+    const blocks = cache.peers.receives.start(transfer, prompt, begin);
     if (blocks === 0) return 0;
     started.transfer = transfer;
     started.level = level;

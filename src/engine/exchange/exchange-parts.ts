@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "#base";
 import type { EngineRequest, LoopStats, RequestKey } from "#engine/protocol";
-import type { KvCache } from "#kvcache";
+import type { KvCache, Occupation } from "#kvcache";
 import type { PeerPort } from "./peer-port.ts";
 import type { PeerTraffic } from "./peer-traffic.ts";
 import type { OfferingStages } from "./staged-link.ts";
@@ -27,6 +27,8 @@ export interface ExchangeParts {
   /** Something changed that the engine's next turn must see. */
   readonly onWake: () => void;
   readonly warn: (message: string) => void;
+  /** Told what was held for another engine, when it is not any more. */
+  readonly onServed: (heldBlockMs: number) => void;
 }
 
 /** All that a block's bytes depend on beside tokens. */
@@ -40,7 +42,7 @@ export interface BlockIdentity {
 /** The engine's part in it. */
 export interface ExchangeEngine {
   /** Throws as `Engine.add` does. */
-  add(request: EngineRequest): void;
+  add(request: EngineRequest, occupation?: Occupation): void;
   abort(key: RequestKey): void;
   stats(): Pick<LoopStats, "waiting">;
 }

@@ -23,7 +23,7 @@ export class KvExchange {
     this.#fills = new BlockFills(parts, next, this.#loads);
     // What another engine has of a prompt is fetched before the rest is computed for a third.
     this.#exports = new BlockExports(parts, next, {
-      add: (request) => this.#imports.start(request),
+      add: (request, occupation) => this.#imports.start(request, occupation),
       abort: (key) => {
         if (!this.#imports.abort(key)) parts.engine.abort(key);
       },

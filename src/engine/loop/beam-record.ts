@@ -19,6 +19,8 @@ export interface BeamOutputOptions {
   readonly key: RequestKey;
   /** Comes with the best beam. */
   readonly prompt: PromptOutput | null;
+  /** Of all beams; told with the best. */
+  readonly heldBlockMs: number;
 }
 
 /**
@@ -77,7 +79,7 @@ export class BeamRecord {
   }
 
   /** One whole output for each beam that the request asked for, best first. */
-  outputs({ key, prompt }: BeamOutputOptions): SequenceOutput[] {
+  outputs({ key, prompt, heldBlockMs }: BeamOutputOptions): SequenceOutput[] {
     const found = this.#search.result();
     return Array.from({ length: this.#returned }, (_, index) => ({
       key,
@@ -85,6 +87,7 @@ export class BeamRecord {
       ...beamOutput(found[index]),
       logprobs: null,
       prompt: index === 0 ? prompt : null,
+      heldBlockMs: index === 0 ? heldBlockMs : 0,
     }));
   }
 

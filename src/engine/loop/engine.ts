@@ -12,6 +12,7 @@ import {
   toWire,
   type WireError,
 } from "#engine/protocol";
+import type { Occupation } from "#kvcache";
 import { type GrammarCompiler, sequencesOf } from "#sampling";
 import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
@@ -79,8 +80,11 @@ export class Engine implements StepEngine {
     this.#vocabulary = vocabulary;
   }
 
-  /** Queues a request, or throws PROMPT_TOO_LONG, QUEUE_FULL or TOKENIZER_MISSING. */
-  add(request: EngineRequest): void {
+  /**
+   * Queues a request, or throws PROMPT_TOO_LONG, QUEUE_FULL or TOKENIZER_MISSING. `occupation`:
+   * what transfers hold for it is noted there.
+   */
+  add(request: EngineRequest, occupation?: Occupation): void {
     const structured = request.params.structuredOutput !== null;
     if (structured && this.#vocabulary === null) {
       throw new EngineError(
@@ -92,7 +96,7 @@ export class Engine implements StepEngine {
     // Sequences and rows are counted before they are allocated.
     scheduler.checkRoom(beginningLength(request), sequencesOf(request.params));
     checkPromptRows(request, shape);
-    const record = new RequestRecord(request, shape, this.#birth());
+    const record = new RequestRecord(request, shape, { ...this.#birth(), occupation });
     this.#register(record);
     if (structured) void this.#prepareGrammar(record);
   }
@@ -261,7 +265,7 @@ export class Engine implements StepEngine {
       this.#guard(record, () => {
         const embedding = record.embedding(sequence);
         if (embedding !== null) embeddings.push({ key: record.key, embedding });
-        else this.#advance(record, update, resultOf.get(sequence), outputs);
+        else outputs.push(this.#advance(record, update, resultOf.get(sequence), nowMs));
         if (sequence.finished) this.#forget(record, sequence);
       });
     }
@@ -307,7 +311,7 @@ export class Engine implements StepEngine {
     const { scheduler } = this.#parts;
     if (next === null) return;
     if (next === "over") {
-      outputs.push(...record.beamOutputs());
+      outputs.push(...record.beamOutputs(nowMs));
       scheduler.finishGroup(record.group, { reason: "stop", stopReason: null });
     } else {
       record.continueBeams(scheduler.continueBeams(record.group, next, nowMs));
@@ -322,8 +326,8 @@ export class Engine implements StepEngine {
     record: RequestRecord,
     update: SequenceUpdate,
     result: ItemResult | undefined,
-    outputs: SequenceOutput[],
-  ): void {
+    nowMs: number,
+  ): SequenceOutput {
     const { sequence, tokenIds } = update;
     const verdict = record.acceptTokens(sequence, tokenIds);
     if (verdict === "complete" && !sequence.finished) {
@@ -333,7 +337,7 @@ export class Engine implements StepEngine {
     const { sampling } = task;
     if (sampling !== null && !sequence.finished) this.#slowMasks.note(sequence, sampling);
     this.#drafting.grown(update, task, result);
-    outputs.push(record.output(update, result));
+    return record.output(update, result, nowMs);
   }
 
   /** Ends all requests of a step that threw, and of those that began after it. */

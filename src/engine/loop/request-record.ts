@@ -7,12 +7,10 @@ import {
   type RequestKey,
   type SequenceOutput,
 } from "#engine/protocol";
-import { decodeRetention, promptRetention } from "#kvcache";
+import { decodeRetention, type Occupation, promptRetention } from "#kvcache";
 import {
   type CompiledGrammar,
   type GrammarCompiler,
-  type LogprobRequest,
-  type PositionLogprobs,
   RequestSampling,
   SamplingParams,
   SequenceSampling,
@@ -32,9 +30,8 @@ import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import { checkOpen, earlierTokens, foundTokens, liveIndices } from "./earlier-tokens.ts";
 import type { ItemResult } from "./model-runner.ts";
-import { likeliestOf } from "./prompt-rows.ts";
 import { type DraftSources, drafterMaker, keepOutput } from "./request-drafts.ts";
-import type { SequenceDrafter } from "./sequence-drafter.ts";
+import { createTask, wantsPromptRows } from "./request-task.ts";
 import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
 
 const MS_PER_SECOND = 1000;
@@ -63,6 +60,8 @@ export interface RequestShape extends DraftSources {
 export interface Birth {
   readonly firstId: number;
   readonly nowMs: number;
+  /** Of its first sequence, where transfers hold blocks for it. */
+  readonly occupation?: Occupation | undefined;
 }
 
 /** A request inside the engine: its sequences, and what is computed for each. */
@@ -181,7 +180,7 @@ export class RequestRecord {
     return sampling.terminated ? "complete" : "open";
   }
 
-  output(update: SequenceUpdate, result: ItemResult | undefined): SequenceOutput {
+  output(update: SequenceUpdate, result: ItemResult | undefined, nowMs: number): SequenceOutput {
     const { sequence, tokenIds } = update;
     const { logprobs = null, drafted = 0 } = result ?? {};
     const { state } = sequence;
@@ -195,6 +194,7 @@ export class RequestRecord {
       stopReason: state.phase === "finished" ? state.stopReason : null,
       beam: null,
       prompt: this.#promptOutput(update),
+      heldBlockMs: sequence.blockTable.occupation.blockMsAt(nowMs),
     };
   }
 
@@ -226,13 +226,17 @@ export class RequestRecord {
   }
 
   /** The outputs of a finished search, best first. */
-  beamOutputs(): SequenceOutput[] {
+  beamOutputs(nowMs: number): SequenceOutput[] {
     const [lead] = this.sequences;
     assert(
       this.#beams !== null && lead !== undefined,
       "Cannot return beams: the request samples tokens",
     );
-    return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead) });
+    const heldBlockMs = this.sequences.reduce(
+      (sum, { blockTable }) => sum + blockTable.occupation.blockMsAt(nowMs),
+      0,
+    );
+    return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead), heldBlockMs });
   }
 
   #createSampling(index: number, grammar: CompiledGrammar | null): SequenceSampling {
@@ -283,7 +287,7 @@ const EMBEDDING = {
 function createGroup(
   request: EngineRequest,
   shape: RequestShape,
-  { firstId, nowMs }: Birth,
+  { firstId, nowMs, occupation }: Birth,
 ): SequenceGroup {
   const { requestId, params, promptTokenIds, priority, cacheSalt } = request;
   const { beamWidth, skipReadingPrefixCache } = params;
@@ -300,7 +304,10 @@ function createGroup(
     const id = sequenceId(firstId + place);
     const generatedTokenIds = earlierTokens(request, index);
     checkOpen(request, index, { stop, contextTokensMax });
-    return new Sequence({ ...shared, id, generatedTokenIds, skipReadingPrefixCache: computesAll });
+    return new Sequence({
+      ...{ ...shared, id, generatedTokenIds, skipReadingPrefixCache: computesAll },
+      ...(occupation !== undefined && place === 0 && { occupation }),
+    });
   });
   return new SequenceGroup({
     requestId,
@@ -321,14 +328,6 @@ function sequenceRetention(
   };
 }
 
-/**
- * Rows of cached tokens are not computed, so a request for all rows computes all tokens. Who began
- * it elsewhere has the rows.
- */
-function wantsPromptRows({ params, promptLogits, generated }: EngineRequest): boolean {
-  return (params.promptLogprobs !== null && generated === undefined) || promptLogits;
-}
-
 function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
   return {
     maxTokens: params.maxTokens,
@@ -337,42 +336,6 @@ function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
     eosTokenIds: new Set(shape.eosTokenIds),
     stopTokenIds: new Set(params.stopTokenIds),
     repetition: params.repetitionDetection,
-  };
-}
-
-interface TaskOptions {
-  readonly index: number;
-  /** Of each beam's row; 0: the sequence samples. */
-  readonly candidates: number;
-  readonly sampling: SequenceSampling | null;
-  /** Null: nothing is drafted. */
-  readonly newDrafter: (() => SequenceDrafter) | null;
-}
-
-function createTask(
-  request: EngineRequest,
-  shape: RequestShape,
-  { index, candidates, sampling, newDrafter }: TaskOptions,
-): SequenceTask {
-  const { params, promptTokenIds } = request;
-  const { vocabularySize } = shape;
-  const tokens = promptTokenIds.length;
-  const first = index === 0;
-  const isRead = first && wantsPromptRows(request);
-  const wanted = isRead ? promptLogprobRequest(params, vocabularySize) : null;
-  const rows = () => new Array<PositionLogprobs | null>(tokens).fill(null);
-  const values = () => new Float32Array(tokens * vocabularySize);
-  return {
-    index,
-    sampling,
-    promptLogprobs: wanted === null ? null : { wanted, rows: rows() },
-    promptLogits:
-      request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
-    hiddenPool: null,
-    drafter: newDrafter?.() ?? null,
-    draft: null,
-    sampledRow: -1,
-    beamCandidates: candidates,
   };
 }
 
@@ -385,13 +348,4 @@ function samplingOf(request: EngineRequest, shape: RequestShape): RequestSamplin
     badWords: request.badWordTokenIds,
     thinking: request.thinking,
   });
-}
-
-function promptLogprobRequest(
-  params: SamplingParams,
-  vocabularySize: number,
-): LogprobRequest | null {
-  const { promptLogprobs } = params;
-  if (promptLogprobs === null) return null;
-  return { kind: "top", count: likeliestOf(promptLogprobs, vocabularySize) };
 }

@@ -56,7 +56,7 @@ export class MockMemory {
   constructor(parts: MockMemoryParts) {
     const { model, shape } = parts;
     this.#parts = parts;
-    this.cache = new KvCache(shape);
+    this.cache = new KvCache({ ...shape, nowMs: () => parts.clock.nowMs() });
     this.bytesPerBlock = model.bytesPerToken * shape.blockTokens;
     this.cost = new LoadCost({
       bytesPerBlock: this.bytesPerBlock,

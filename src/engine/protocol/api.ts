@@ -54,11 +54,10 @@ export interface GenerateOptions extends SamplingOptions {
   readonly retention?: RetentionOptions | RetentionConfig;
   /** An integer: smaller ones run first where the scheduler's policy is `priority`. */
   readonly priority?: number;
-  /**
-   * Another engine of the same model and settings that gives keys and values of the prompt: both
-   * are loaded with `kvTransfer`. What it does not give is computed here.
-   */
+  /** An engine of equal model, settings and `kvTransfer` that gives keys and values; or none. */
   readonly kvSource?: KvSourceOptions;
+  /** Tell what it occupies (`kvByteSeconds`), which differs from run to run. Default: false. */
+  readonly returnKvByteSeconds?: boolean;
   /** A name for metrics and results; not in use by another request. Default: a fresh one. */
   readonly requestId?: string;
 }
@@ -90,11 +89,10 @@ export interface CompletionDelta {
   readonly beam: BeamScore | null;
   /** Absent where nothing was drafted. */
   readonly drafts?: DraftUse;
-  /**
-   * With the first delta of a sequence that was begun elsewhere: the text of its earlier tokens, as
-   * far as it was delivered there; null without a tokenizer.
-   */
+  /** Of a sequence begun elsewhere, once: its text delivered there; null: no tokenizer. */
   readonly earlierText?: string | null;
+  /** Bytes of device KV blocks times seconds held so far; shared ones fully, of beams all. */
+  readonly kvByteSeconds?: number;
 }
 
 /** Drafted tokens that were verified, and those of them that became output. */
@@ -130,6 +128,7 @@ export interface Completion {
   /** Beam search: log-probability / length ** `lengthPenalty`; null where tokens are sampled. */
   readonly score: number | null;
   readonly drafts?: DraftUse;
+  readonly kvByteSeconds?: number;
 }
 
 /** All completions of one prompt. */
@@ -247,6 +246,8 @@ export interface EngineListener {
   onFirstToken?(requestId: string, seconds: number): void;
   onTokens?(requestId: string, count: number, secondsSinceLast: number): void;
   onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
+  /** Blocks were held for another engine: bytes of the device times seconds. */
+  onPeerServed?(kvByteSeconds: number): void;
   /** The engine cannot go on; all pending requests have already failed. */
   onDead?(error: EngineError): void;
 }
@@ -259,6 +260,8 @@ export interface RequestSummary {
   readonly finishReasons: readonly FinishReason[];
   readonly n: number;
   readonly maxTokens: number | null;
+  /** Bytes of the device's blocks times seconds that they were held, up to its last token. */
+  readonly kvByteSeconds: number;
 }
 
 /** How a text is encoded. */

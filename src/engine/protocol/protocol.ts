@@ -172,6 +172,8 @@ export interface SequenceOutput {
   readonly beam: BeamScore | null;
   /** With the first output of a request's first sequence. */
   readonly prompt: PromptOutput | null;
+  /** Device blocks times milliseconds that they were held for it up to now; of beams, all. */
+  readonly heldBlockMs: number;
 }
 
 export interface PromptOutput {
@@ -238,6 +240,8 @@ export type FromEngine =
   | { readonly type: "forgotten"; readonly key: RequestKey }
   /** The answer to `fill`; where it failed, `refused` is. */
   | { readonly type: "filled"; readonly key: RequestKey; readonly result: KvFillResult }
+  /** Blocks that were computed, or kept, for another engine are not held for it any more. */
+  | { readonly type: "peerServed"; readonly kvByteSeconds: number }
   | { readonly type: "warning"; readonly message: string }
   | { readonly type: "loading"; readonly progress: LoadProgress }
   /** The engine cannot go on (or could not start). */
@@ -246,7 +250,7 @@ export type FromEngine =
 
 /** A step's outputs, packed for posting. */
 export interface PackedOutputs {
-  /** [rows, 3] row-major: key, index, token id; of sequences with one new token that continue. */
+  /** [rows, 4] row-major: key, index, token id, `heldBlockMs`; of sequences that go on by one. */
   readonly tokenRows: Float64Array;
   /** All other outputs, first ones of requests included: to be delivered before the rows. */
   readonly outputs: readonly SequenceOutput[];

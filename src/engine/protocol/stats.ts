@@ -64,7 +64,7 @@ export interface MoveReport {
 }
 
 /** The cache's statistics for all levels, for metrics; counts are blocks since the start. */
-export interface CacheReport extends Omit<CacheStats, "levels"> {
+export interface CacheReport extends Omit<CacheStats, "levels" | "heldBlockMs"> {
   /** The device, then host memory and disk where there are such levels. */
   readonly levels: readonly CacheLevelReport[];
   readonly moves: Readonly<Record<MoveDirection, MoveReport>>;
@@ -73,4 +73,6 @@ export interface CacheReport extends Omit<CacheStats, "levels"> {
    * them out of memory of this machine, or read by NIXL.
    */
   readonly sent: Readonly<Record<"bytes" | "mapped" | "nixl", number>>;
+  /** Bytes of the device times seconds that requests and transfers held them. */
+  readonly kvByteSeconds: number;
 }

@@ -5,8 +5,8 @@
  */
 import type { PackedOutputs, RequestKey, SequenceOutput } from "./protocol.ts";
 
-/** Columns of a row: the request's key, the sequence's index, the token's id. */
-const COLUMNS = 3;
+/** Columns: the request's key, the sequence's index, the token's id, what was held for it. */
+const COLUMNS = 4;
 
 export function packOutputs(all: readonly SequenceOutput[]): PackedOutputs {
   const outputs: SequenceOutput[] = [];
@@ -21,6 +21,7 @@ export function packOutputs(all: readonly SequenceOutput[]): PackedOutputs {
     rows[used] = output.key;
     rows[used + 1] = output.index;
     rows[used + 2] = token;
+    rows[used + 3] = output.heldBlockMs;
     used += COLUMNS;
   }
   // A view would be cloned with all of its buffer.
@@ -30,10 +31,10 @@ export function packOutputs(all: readonly SequenceOutput[]): PackedOutputs {
 /** Calls `take` with each row that `packOutputs` made, in order. */
 export function forEachRow(
   rows: Float64Array,
-  take: (key: RequestKey, index: number, tokenId: number) => void,
+  take: (key: RequestKey, index: number, tokenId: number, heldBlockMs: number) => void,
 ): void {
   for (let at = 0; at < rows.length; at += COLUMNS) {
-    take(rows[at] ?? 0, rows[at + 1] ?? 0, rows[at + 2] ?? 0);
+    take(rows[at] ?? 0, rows[at + 1] ?? 0, rows[at + 2] ?? 0, rows[at + 3] ?? 0);
   }
 }
 
@@ -42,10 +43,11 @@ export function plainOutput(
   key: RequestKey,
   index: number,
   tokenIds: readonly number[],
+  heldBlockMs: number,
 ): SequenceOutput {
   return {
     ...{ key, index, tokenIds, logprobs: null, beam: null, prompt: null },
-    ...{ finishReason: null, stopReason: null },
+    ...{ finishReason: null, stopReason: null, heldBlockMs },
   };
 }
 

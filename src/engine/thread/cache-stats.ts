@@ -21,13 +21,17 @@ export interface CountedMemory {
   };
 }
 
-/** Reads some thirty numbers, without a scan: made when they are due, not in every step. */
-export function cacheStats(memory: CountedMemory): CacheReport {
-  const { levels, ...rest } = memory.cache.stats();
+/**
+ * Reads some thirty numbers, without a scan: made when they are due, not in every step.
+ * `bytesPerBlock`: of a block in all stages, which hold it as long as the first one.
+ */
+export function cacheStats(memory: CountedMemory, bytesPerBlock: number): CacheReport {
+  const { levels, heldBlockMs, ...rest } = memory.cache.stats();
   const { copy, offload, onboard, disk, sent } = memory.stats();
   return {
     ...rest,
     sent,
+    kvByteSeconds: (heldBlockMs * bytesPerBlock) / MS_PER_SECOND,
     levels: levels.map(levelStats),
     moves: {
       copy: moveStats(copy),

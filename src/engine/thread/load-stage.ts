@@ -51,8 +51,10 @@ export class StageLoad implements StageLoader {
   /** Offers that have not ended, by transfer. */
   readonly #offers = new Map<number, PortOffer>();
 
-  constructor(context: Omit<LoadContext, "onBroken">, events: StageEvents) {
-    this.#context = { ...context, onBroken: (error) => events.broken(error) };
+  constructor(context: Omit<LoadContext, "onBroken" | "onPeerServed">, events: StageEvents) {
+    // What is held for other engines is counted by the first stage, for all of them.
+    const onPeerServed = () => {};
+    this.#context = { ...context, onPeerServed, onBroken: (error) => events.broken(error) };
     this.#events = events;
   }
 

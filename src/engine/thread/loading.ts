@@ -57,6 +57,8 @@ export interface LoadContext {
   readonly onWake: () => void;
   /** Called when a part of the engine in another process broke: it must not go on. */
   readonly onBroken: (error: EngineError) => void;
+  /** Blocks were held for another engine: bytes of the device times seconds. */
+  readonly onPeerServed: (kvByteSeconds: number) => void;
 }
 
 /** The state of loading. */

@@ -27,7 +27,7 @@ export interface ExchangingEngine {
 /** Connects the way with the engine and its cache. */
 export function startExchange(
   { port, traffic }: ExchangeWay,
-  { clock, timer, onWake, warn }: LoadContext,
+  { clock, timer, onWake, onPeerServed, warn }: LoadContext,
   given: ExchangingEngine,
 ): KvExchange {
   const { engine, memory, fingerprint, contextTokensMax, vocabularySize } = given;
@@ -38,6 +38,7 @@ export function startExchange(
   const limits = { contextTokensMax, vocabularySize, sharingScope, memoryAlone };
   const exchange = new KvExchange({
     ...{ engine, cache, port, traffic, clock, timer, identity, ...limits, stages, onWake, warn },
+    onServed: (heldBlockMs) => onPeerServed((heldBlockMs * bytesPerBlock) / 1000),
   });
   memory.onReceived(exchange.received);
   return exchange;

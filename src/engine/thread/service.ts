@@ -186,6 +186,7 @@ export class EngineService {
         clock: this.#clock,
         timer: this.#timer,
         warn: (text) => this.#clients.post({ type: "warning", message: text }),
+        onPeerServed: (kvByteSeconds) => this.#clients.post({ type: "peerServed", kvByteSeconds }),
         onProgress: (progress) => this.#clients.post({ type: "loading", progress }),
         onWake: () => {
           this.#statsStale = true;
@@ -244,10 +245,10 @@ export class EngineService {
     if (exchange.hasJobs) this.#woken = true;
   }
 
-  #postCacheStats({ memory }: LoadedEngine): void {
+  #postCacheStats({ memory, info }: LoadedEngine): void {
     if (memory === null) return;
     this.#cacheStatsMs = this.#clock.nowMs();
-    this.#clients.post({ type: "cacheStats", stats: cacheStats(memory) });
+    this.#clients.post({ type: "cacheStats", stats: cacheStats(memory, info.bytesPerBlock) });
   }
 
   /** Posts the cache's events since the last call: once a step, and after changes in between. */

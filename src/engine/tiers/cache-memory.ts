@@ -171,6 +171,7 @@ export class CacheMemory {
       copyOnPartialReuse: settings.copyOnPartialReuse,
       evictionPolicy: settings.evictionPolicy,
       windows: options.windows,
+      nowMs: () => clock.nowMs(),
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;

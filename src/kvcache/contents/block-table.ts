@@ -1,6 +1,7 @@
 import { assert, IntList, intAt } from "#base";
 import { type BlockId, blockId } from "./block-id.ts";
 import type { ContentKeys } from "./content-keys.ts";
+import { Occupation } from "./occupation.ts";
 import type { NodeId } from "./prefix-tree.ts";
 import { groupScope } from "./scope.ts";
 
@@ -17,6 +18,8 @@ export class BlockTable {
   readonly scope: string;
   /** Identity of its contents beside tokens; null: none. */
   readonly keys: ContentKeys | null;
+  /** How long it held how many blocks of the device, since it was made. */
+  readonly occupation: Occupation;
   readonly ids: IntList = new IntList();
   /** Leading blocks that were published, including those that fell out of the window. */
   publishedBlocks = 0;
@@ -33,9 +36,10 @@ export class BlockTable {
   swapped = false;
   #parts: readonly BlockTable[] = [this];
 
-  constructor(scope = "", keys: ContentKeys | null = null) {
+  constructor(scope = "", keys: ContentKeys | null = null, occupation = new Occupation()) {
     this.scope = scope;
     this.keys = keys;
+    this.occupation = occupation;
   }
 
   /** The tables of all groups of layers, this one first. */

@@ -8,6 +8,7 @@
  *   content-keys.ts, scope.ts   a block's identity beside its tokens
  *   look-up.ts        a prompt to look up; prefix-match.ts: its stored prefix
  *   block-id.ts, block-table.ts   the name of a block; the blocks of one sequence, by position
+ *   occupation.ts    how long a sequence held how many blocks of the device
  *   number-pool.ts, name-numbers.ts   small numbers for records, and for strings
  *
  * @module
@@ -25,6 +26,7 @@ export {
   parseExtra,
 } from "./content-keys.ts";
 export { type LookUp, placeOf } from "./look-up.ts";
+export { type HeldBy, Occupation } from "./occupation.ts";
 export {
   type GroupMatch,
   matchParts,

@@ -1,6 +1,13 @@
 import { assert } from "#base";
-import { type BlockId, groupScope, type LookUp, type NodeId } from "#kvcache/contents";
+import {
+  type BlockId,
+  groupScope,
+  type LookUp,
+  type NodeId,
+  type Occupation,
+} from "#kvcache/contents";
 import type { CacheBooks } from "./cache-books.ts";
+import { TransferHold } from "./occupation-book.ts";
 import type { FinishedPeerJob, PeerJob, TransferLevel } from "./peer-job.ts";
 import { StoredChain } from "./stored-chain.ts";
 
@@ -21,6 +28,8 @@ interface ReceiveStart {
   readonly from: number;
   readonly to: number;
   readonly level: TransferLevel;
+  /** Of the sequence that the blocks are for. Default: a new one. */
+  readonly occupation?: Occupation;
 }
 
 /** Blocks of one prompt that are received. */
@@ -28,6 +37,8 @@ interface Receive {
   /** Blocks that it took, and of which level. */
   readonly room: number;
   readonly level: TransferLevel;
+  /** Blocks of the device among those that it holds. */
+  readonly near: TransferHold;
   readonly chains: readonly StoredChain[];
   /** The first block that is received. */
   readonly from: number;
@@ -90,7 +101,7 @@ export class BlockReceives {
    * how many there is room for; 0: none, or the prefix is not stored, and nothing has begun. On the
    * device there is room for all or none.
    */
-  start(transfer: number, prompt: LookUp, { from, to, level }: ReceiveStart): number {
+  start(transfer: number, prompt: LookUp, { from, to, level, occupation }: ReceiveStart): number {
     assert(!this.#receives.has(transfer), "Cannot start a transfer twice");
     const { blockTokens, groups } = this.#shape;
     const chains = Array.from({ length: groups }, (_, group) => {
@@ -98,6 +109,7 @@ export class BlockReceives {
       return new StoredChain(this.#books, { ...prompt, scope }, blockTokens);
     });
     const held: BlockId[] = [];
+    const near = new TransferHold(this.#books.occupation, "received", occupation);
     const isHeld = chains.every((chain) => this.#holdPrefix(chain, from, held));
     const pieces = isHeld && this.#hasRoom((to - from) * groups, level) ? (to - from) * groups : 0;
     const expected = this.#takeRoom(pieces, level);
@@ -109,7 +121,8 @@ export class BlockReceives {
     this.#roomLeft[level] -= room;
     const rest = { filled: new Map(), brokenFrom: Number.POSITIVE_INFINITY, ended: false };
     const own = { chains, from, expected, held, parts: [] };
-    this.#receives.set(transfer, { room, level, ...own, ...rest });
+    this.#receives.set(transfer, { room, level, near, ...own, ...rest });
+    near.add(this.#nearOf(held) + (level === "device" ? room : 0));
     for (const [piece, block] of expected) {
       this.#jobs.push({ kind: "receive", transfer, piece, block });
     }
@@ -137,13 +150,13 @@ export class BlockReceives {
       if (!receive.ended) this.#missedBlocks++;
       receive.brokenFrom = Math.min(receive.brokenFrom, piece);
     }
-    if (piece >= receive.brokenFrom || receive.ended) this.#books.release(host);
+    if (piece >= receive.brokenFrom || receive.ended) this.#give(receive, [host]);
     else {
       receive.filled.set(piece, host);
       this.#store(receive);
     }
     if (receive.expected.size > 0) return null;
-    this.#releaseAll([...receive.filled.values()]);
+    this.#give(receive, [...receive.filled.values()]);
     receive.filled.clear();
     if (receive.ended) this.#forget(transfer, receive);
     return { transfer, blocks: Math.min(...receive.chains.map(({ blocks }) => blocks)) };
@@ -154,9 +167,9 @@ export class BlockReceives {
     const receive = this.#receives.get(transfer);
     if (receive === undefined || receive.ended) return;
     receive.ended = true;
-    this.#releaseAll([...receive.filled.values()]);
+    this.#give(receive, [...receive.filled.values()]);
     receive.filled.clear();
-    this.#releaseAll(receive.held.splice(0));
+    this.#give(receive, receive.held.splice(0));
     for (const block of receive.parts) {
       const books = this.#books.booksOf(block);
       if (books.holders(block) === 0 && books.isPublished(block)) this.#books.demote(block);
@@ -170,13 +183,14 @@ export class BlockReceives {
    */
   yieldDevice(): boolean {
     let yielded = false;
-    for (const { held } of this.#receives.values()) {
+    for (const receive of this.#receives.values()) {
+      const { held } = receive;
       const near = held.filter((block) => this.#books.levelOf(block) === 0);
       if (near.length === 0) continue;
       yielded = true;
       const kept = held.filter((block) => this.#books.levelOf(block) !== 0);
       held.splice(0, held.length, ...kept);
-      this.#releaseAll(near);
+      this.#give(receive, near);
     }
     return yielded;
   }
@@ -252,7 +266,7 @@ export class BlockReceives {
         if (!this.#storeOne(receive, chain, host)) receive.brokenFrom = 0;
       }
       if (receive.brokenFrom === 0) {
-        this.#releaseAll([...filled.values()]);
+        this.#give(receive, [...filled.values()]);
         filled.clear();
         return;
       }
@@ -260,16 +274,19 @@ export class BlockReceives {
   }
 
   /** False: its prefix was forgotten meanwhile, or stored contents cannot be held. */
-  #storeOne({ held, parts }: Receive, chain: StoredChain, host: BlockId): boolean {
+  #storeOne(receive: Receive, chain: StoredChain, host: BlockId): boolean {
+    const { held, parts, near } = receive;
     const { index } = this.#books;
     const place = chain.nextPlace;
     const known = chain.next();
-    if (place === null || known !== null) this.#books.release(host);
+    if (place === null || known !== null) this.#give(receive, [host]);
     if (place === null) return false;
     if (known !== null) {
       // It was computed here meanwhile.
       chain.follow(known);
-      return this.#hold(known, held);
+      if (!this.#hold(known, held)) return false;
+      near.add(this.#nearOf(held.slice(-1)));
+      return true;
     }
     if (chain.nextTokens < this.#shape.blockTokens) parts.push(host);
     const node = index.insert(place, host);
@@ -279,6 +296,17 @@ export class BlockReceives {
     if (this.#books.levelOf(host) === 1) this.#books.cameToHost(host, node);
     this.#receivedBlocks++;
     return true;
+  }
+
+  /** Of these blocks, those of the device. */
+  #nearOf(blocks: readonly BlockId[]): number {
+    return blocks.filter((block) => this.#books.levelOf(block) === 0).length;
+  }
+
+  /** Releases blocks of a transfer that has begun. */
+  #give({ near }: Receive, blocks: readonly BlockId[]): void {
+    this.#releaseAll(blocks);
+    near.add(-this.#nearOf(blocks));
   }
 
   /** The last first, so that tails are evicted before heads. */

@@ -1,6 +1,13 @@
 import { assert } from "#base";
-import { type BlockId, groupScope, type LookUp, type NodeId } from "#kvcache/contents";
+import {
+  type BlockId,
+  groupScope,
+  type LookUp,
+  type NodeId,
+  type Occupation,
+} from "#kvcache/contents";
 import type { CacheBooks } from "./cache-books.ts";
+import { TransferHold } from "./occupation-book.ts";
 import type { FinishedPeerJob, PeerJob, TransferLevel } from "./peer-job.ts";
 import { StoredChain } from "./stored-chain.ts";
 
@@ -31,6 +38,8 @@ interface Send {
   /** Where blocks leave. */
   readonly level: TransferLevel;
   readonly isSpare: boolean;
+  /** Blocks of the device among those that it holds. */
+  readonly near: TransferHold;
   /** Pinned, and not on the way yet, in order. */
   readonly waiting: Pinned[];
   onTheWay: number;
@@ -45,6 +54,8 @@ interface SendStart {
   readonly level: TransferLevel;
   /** No request waits for it: it takes little of host memory. Default: false. */
   readonly isSpare?: boolean;
+  /** Of the sequence that computes the blocks. Default: a new one. */
+  readonly occupation?: Occupation;
 }
 
 /**
@@ -90,11 +101,13 @@ export class BlockSends {
   }
 
   /** Begins to send the prompt's blocks from `from` on, under the caller's key. */
-  start(transfer: number, { prompt, from, level, isSpare = false }: SendStart): void {
+  start(transfer: number, given: SendStart): void {
+    const { prompt, from, level, isSpare = false, occupation } = given;
     assert(!this.#sends.has(transfer), "Cannot start a transfer twice");
     const counts = { onTheWay: 0, sent: 0, ended: false };
     const chains = this.#chainsOf(prompt);
-    this.#sends.set(transfer, { chains, from, level, isSpare, waiting: [], ...counts });
+    const near = new TransferHold(this.#books.occupation, "sent", occupation);
+    this.#sends.set(transfer, { chains, from, level, isSpare, near, waiting: [], ...counts });
   }
 
   /**
@@ -121,6 +134,7 @@ export class BlockSends {
         if (found < send.from) continue;
         const block = this.#blockIn(node, send.level);
         this.#books.booksOf(block).pin(block);
+        send.near.add(this.#nearness(block));
         const piece = (found - send.from) * this.#shape.groups + group;
         const serial = this.#books.index.serialOf(node);
         send.waiting.push({ piece, block, node, serial });
@@ -136,7 +150,7 @@ export class BlockSends {
     const send = this.#sends.get(transfer);
     if (send === undefined || send.ended) return;
     send.ended = true;
-    for (const { block } of send.waiting.splice(0).reverse()) this.#books.release(block);
+    for (const { block } of send.waiting.splice(0).reverse()) this.#give(send, block);
     if (send.onTheWay === 0) this.#sends.delete(transfer);
   }
 
@@ -176,7 +190,7 @@ export class BlockSends {
     const send = this.#sends.get(job.transfer);
     assert(begun !== undefined && send !== undefined, "Cannot finish a job twice");
     this.#begun.delete(nameOf(job));
-    this.#releaseSent(begun);
+    this.#releaseSent(send, begun);
     if (ok) {
       this.#sentBlocks++;
       send.sent++;
@@ -228,7 +242,7 @@ export class BlockSends {
       const [first] = send.waiting;
       const isFull = send.level === "host" && send.onTheWay >= this.#onTheWayMax(send);
       if (first === undefined || isFull) return;
-      const block = send.level === "device" ? first.block : this.#hostOf(first);
+      const block = send.level === "device" ? first.block : this.#hostOf(send, first);
       if (block === null) return;
       send.waiting.shift();
       send.onTheWay++;
@@ -253,23 +267,24 @@ export class BlockSends {
   }
 
   /** A copy that was made for a spare transfer leaves its room to contents that are not nearer. */
-  #releaseSent(job: PeerJob): void {
+  #releaseSent(send: Send, job: PeerJob): void {
     const { index } = this.#books;
     const node = this.#copies.delete(nameOf(job)) ? index.nodeOf(job.block) : null;
     const isNearer = node !== null && !isEmpty(index.blocksIn(node, 0));
+    // A copy is in host memory: it is none of the device blocks that are noted.
     if (isNearer) this.#books.giveUp(job.block);
-    else this.#books.release(job.block);
+    else this.#give(send, job.block);
   }
 
   /** A host block with the contents, which takes over the pin; null: no room now. */
-  #hostOf({ block, node, serial }: Pinned): BlockId | null {
+  #hostOf(send: Send, { block, node, serial }: Pinned): BlockId | null {
     const { index } = this.#books;
     if (this.#books.levelOf(block) === 1) return block;
     const isStored = () => index.nodeOf(block) === node && index.serialOf(node) === serial;
     if (isStored()) {
       for (const host of index.blocksIn(node, 1)) {
         this.#books.booksOf(host).pin(host);
-        this.#books.release(block);
+        this.#give(send, block);
         return host;
       }
     }
@@ -279,8 +294,18 @@ export class BlockSends {
     if (isStored()) this.#books.copyToHost(block, host, node);
     else this.#books.move({ kind: "offload", from: block, to: host });
     // A move reads the block before its next holder's step can write it.
-    this.#books.release(block);
+    this.#give(send, block);
     return host;
+  }
+
+  #give({ near }: Send, block: BlockId): void {
+    this.#books.release(block);
+    near.add(-this.#nearness(block));
+  }
+
+  /** 1 for a block of the device, else 0. */
+  #nearness(block: BlockId): number {
+    return this.#books.levelOf(block) === 0 ? 1 : 0;
   }
 }
 

@@ -17,6 +17,7 @@ import { type BlockRetention, type EvictionPolicyName, timelessLease } from "#kv
 import type { BlockMove } from "./block-move.ts";
 import type { BooksListeners, DiskListener } from "./books-listeners.ts";
 import { LevelBooks } from "./level-books.ts";
+import { OccupationBook } from "./occupation-book.ts";
 
 /** The number of blocks per level, and their eviction policy. */
 export interface BooksShape {
@@ -25,6 +26,8 @@ export interface BooksShape {
   readonly evictionPolicy: EvictionPolicyName;
   /** Device blocks of lower priority are forgotten on eviction, not moved to host memory. */
   readonly offloadPriorityMin: number;
+  /** The time at any moment. Default: the time of the last `advance`. */
+  readonly nowMs?: (() => number) | undefined;
 }
 
 /** What happened to a level's contents since the start; blocks. */
@@ -52,6 +55,7 @@ export class CacheBooks {
   readonly host: LevelBooks | null;
   readonly disk: LevelBooks | null;
   readonly observer: StoreObserver;
+  readonly occupation: OccupationBook;
   readonly #diskListener: DiskListener;
   readonly #levels: readonly LevelBooks[];
   readonly #offloadPriorityMin: number;
@@ -65,6 +69,7 @@ export class CacheBooks {
   constructor(shape: BooksShape, listeners: BooksListeners) {
     this.#diskListener = listeners.disk;
     this.#offloadPriorityMin = shape.offloadPriorityMin;
+    this.occupation = new OccupationBook(shape.nowMs ?? (() => this.#nowMs));
     let first = 0;
     this.#levels = shape.blocksPerLevel.map((blocks, level) => {
       const books = this.#createLevel(shape, level, first, blocks);

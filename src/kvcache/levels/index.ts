@@ -12,6 +12,7 @@
  *   peer-books.ts     blocks on their way to other engines (block-sends.ts) and from them
  *                     (block-receives.ts); stored-chain.ts follows a prompt's stored blocks,
  *                     peer-job.ts: one block's transfer
+ *   occupation-book.ts   how long blocks of the device are held
  *   load-cost.ts      whether stored blocks are worth fetching; speed-meter.ts measures
  *
  * @module
@@ -32,6 +33,7 @@ export {
   type PrefillShape,
   prefillWork,
 } from "./load-cost.ts";
+export { OccupationBook } from "./occupation-book.ts";
 export { PeerBooks, type PeerStats } from "./peer-books.ts";
 export type { FinishedPeerJob, PeerJob, TransferLevel } from "./peer-job.ts";
 export { SpeedMeter } from "./speed-meter.ts";

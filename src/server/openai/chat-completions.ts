@@ -27,8 +27,9 @@ export async function chatCompletions(
 
 function chatAnswer(generation: ChatGeneration, result: GenerateResult): unknown {
   const { request, tokens, usage } = generation;
-  for (const { tokenIds, drafts } of result.completions) {
-    usage.add(0, result, tokenIds.length, drafts);
+  for (const completion of result.completions) {
+    usage.add(0, result, completion.tokenIds.length, completion.drafts);
+    usage.hold(0, completion);
   }
   return {
     id: generation.id,

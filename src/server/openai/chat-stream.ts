@@ -53,6 +53,7 @@ export async function* chatEvents(
       opened = true;
     }
     usage.add(0, item.prompt, item.tokenIds.length, item.drafts);
+    usage.hold(0, item);
     for (const choice of sequences[item.index]?.advance(item) ?? []) write(choice);
     if (withMarkers) events += tokenMarker(item.index, item);
     yield events;

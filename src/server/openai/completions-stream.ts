@@ -32,6 +32,7 @@ export async function* completionsEvents(
     let events = opening ? promptMarker(promptIndex, item.prompt) : "";
     if (opening) told.add(promptIndex);
     usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length, item.drafts);
+    usage.hold(promptIndex, item);
     const index = promptIndex * (options.n ?? 1) + item.index;
     const sequence =
       sequences.get(index) ?? new CompletionSequence(generation, { index, promptIndex });

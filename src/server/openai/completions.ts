@@ -37,6 +37,7 @@ function completionsAnswer(
         promptOnly ? 0 : completion.tokenIds.length,
         completion.drafts,
       );
+      usage.hold(promptIndex, completion);
       return completionChoice(generation, { result, promptIndex, completion });
     }),
   );

@@ -21,6 +21,7 @@ export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateO
   return {
     signal: call.signal,
     requestId: `${call.id}-${serial}`,
+    ...(request.return_kv_byte_seconds === true && { returnKvByteSeconds: true }),
     ...(typeof cacheSalt === "string" ? { cacheSalt } : {}),
     ...(retention === null ? {} : { retention }),
     ...(priority == null ? {} : { priority: priorityOf(priority) }),

@@ -168,6 +168,8 @@ export const deliveryFields = {
   kv_cache_retention_config: retentionField,
   request_id: z.string().min(1).max(256).nullish(),
   return_token_ids: flag,
+  /** Usage says what the request occupied: no two runs have the same figure. */
+  return_kv_byte_seconds: flag,
   return_tokens_as_token_ids: flag,
 };
 

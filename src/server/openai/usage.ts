@@ -1,4 +1,4 @@
-import type { DraftUse, PromptInfo } from "#engine";
+import type { CompletionDelta, DraftUse, PromptInfo } from "#engine";
 
 const NO_COUNTS = { usage: null };
 
@@ -13,6 +13,11 @@ export interface Usage {
     readonly accepted_prediction_tokens: number;
     readonly rejected_prediction_tokens: number;
   };
+  /**
+   * Of the engine's own, where the request asked for it: bytes of the device's KV blocks times
+   * seconds that they were held, a shared block fully.
+   */
+  readonly perigee?: { readonly kv_byte_seconds: number };
 }
 
 /** Counts tokens of one request, over all its prompts and sequences. */
@@ -24,6 +29,8 @@ export class UsageCounter {
   /** Prompt tokens that another worker found in its cache, of the prompts that it began. */
   #earlierCachedTokens = 0;
   #earlierPrompts: ReadonlySet<number> = new Set();
+  /** By prompt and sequence. */
+  readonly #held = new Map<string, number>();
 
   /** Of these prompts another worker's finds count, not this one's. */
   resume(prompts: ReadonlySet<number>, cachedTokens: number): void {
@@ -37,6 +44,14 @@ export class UsageCounter {
     this.#completionTokens += completionTokens;
     this.#drafted += drafts?.drafted ?? 0;
     this.#accepted += drafts?.accepted ?? 0;
+  }
+
+  /** Notes what was held for a sequence since its request came; the newest figure counts. */
+  hold(
+    promptIndex: number,
+    { index, kvByteSeconds }: Pick<CompletionDelta, "index" | "kvByteSeconds">,
+  ): void {
+    if (kvByteSeconds !== undefined) this.#held.set(`${promptIndex}/${index}`, kvByteSeconds);
   }
 
   usage(): Usage {
@@ -57,7 +72,14 @@ export class UsageCounter {
           rejected_prediction_tokens: this.#drafted - this.#accepted,
         },
       }),
+      ...(this.#held.size > 0 && { perigee: { kv_byte_seconds: this.#kvByteSeconds() } }),
     };
+  }
+
+  #kvByteSeconds(): number {
+    let sum = 0;
+    for (const bytes of this.#held.values()) sum += bytes;
+    return Math.round(sum);
   }
 }
 

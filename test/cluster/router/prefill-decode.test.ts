@@ -19,6 +19,7 @@ interface Answer {
   readonly choices: readonly unknown[];
   readonly usage: {
     readonly completion_tokens: number;
+    readonly perigee?: { readonly kv_byte_seconds: number };
     readonly prompt_tokens_details: { readonly cached_tokens: number };
   };
 }
@@ -133,6 +134,23 @@ describe("prefill and decode pools", () => {
     }
     expect(await computedBy("decode")).toBeLessThan(16 * 2 * bodies.length);
     expect(await computedBy("prefill")).toBeGreaterThan(prompts - 2 * 16 * bodies.length);
+  });
+
+  test("[KV68] [KV69] what requests occupied is told by both sides, and by the router", async () => {
+    const body = bodyOf(40, { request_id: "occupied", return_kv_byte_seconds: true });
+    const { perigee } = (await ask(router.url, body)).usage;
+    expect(perigee?.kv_byte_seconds).toBeGreaterThan(0);
+    const past = await json(await fetch(`${router.url}/route/explain?request=occupied`));
+    const { decisions } = past as unknown as { readonly decisions: readonly object[] };
+    expect(decisions.at(-1)).toEqual({
+      ...{ request: "occupied", event: "held", kv_byte_seconds: perigee?.kv_byte_seconds },
+      worker: expect.any(String),
+    });
+    const served = async () => {
+      const counts = [0, 1].map((at) => metric(urlOf(at), "peer_request_kv_byte_seconds_sum"));
+      return Math.max(...(await Promise.all(counts)));
+    };
+    await expect.poll(served).toBeGreaterThan(0);
   });
 
   test("[CL201] a short end of a prompt is computed where it decodes", async () => {

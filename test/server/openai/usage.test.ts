@@ -21,6 +21,12 @@ afterAll(async () => {
   await llm?.[Symbol.asyncDispose]();
 });
 
+/** A figure of the engine's own beside OpenAI's. */
+type OwnUsage = { readonly perigee?: { readonly kv_byte_seconds: number } };
+const asked = { return_kv_byte_seconds: true };
+const held = (usage: object | null | undefined): number =>
+  (usage as OwnUsage | null | undefined)?.perigee?.kv_byte_seconds ?? -1;
+
 type Usage = OpenAI.CompletionUsage | null | undefined;
 
 /** Prompt tokens and how many of them came from the cache. */
@@ -127,5 +133,62 @@ test("[CL112] of prompts that another worker began, its finds count", () => {
   expect(usage.usage()).toMatchObject({
     ...{ prompt_tokens: 20, completion_tokens: 6, total_tokens: 26 },
     prompt_tokens_details: { cached_tokens: 8 + 2 },
+  });
+});
+
+describe("what a request occupied", () => {
+  const metric = async (name: string): Promise<number> => {
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    const line = text.split("\n").find((one) => one.startsWith(`perigee:${name}{`));
+    return Number(line?.split(" ").at(-1));
+  };
+
+  test("[KV68] is in its usage, and in the metrics, however it ends", async () => {
+    const before = await metric("request_kv_byte_seconds_sum");
+    const ended = {
+      model: "pocket",
+      prompt: "one two three",
+      temperature: 0,
+      max_tokens: 24,
+      ...asked,
+    };
+    const started = performance.now();
+    const whole = await client.completions.create({ ...ended, temperature: 1, n: 2 });
+    const seconds = (performance.now() - started) / 1000;
+    const { bytesPerBlock } = llm.info;
+    expect(held(whole.usage)).toBeGreaterThan(0);
+    expect(held(whole.usage)).toBeLessThan(2 * 3 * bytesPerBlock * seconds);
+    const stops = await client.completions.create({ ...ended, stop: ["e"] });
+    expect(held(stops.usage)).toBeGreaterThan(0);
+    const stream = await client.completions.create({
+      ...{ ...ended, stream: true, stream_options: { include_usage: true } },
+    });
+    let last: object | null | undefined;
+    for await (const chunk of stream) last = chunk.usage ?? last;
+    expect(held(last)).toBeGreaterThan(0);
+    const chat = await client.chat.completions.create({
+      ...{ model: "pocket", messages: [{ role: "user", content: "hi" }], max_tokens: 8, ...asked },
+    });
+    expect(held(chat.usage)).toBeGreaterThan(0);
+    const all = [whole.usage, stops.usage, last, chat.usage].reduce(
+      (sum, one) => sum + held(one),
+      0,
+    );
+    const counted = (await metric("request_kv_byte_seconds_sum")) - before;
+    expect(Math.abs(counted - all)).toBeLessThan(4);
+    // Posted ten times a second: tables of steps up to then.
+    await expect.poll(() => metric("kv_byte_seconds_total")).toBeGreaterThan(0);
+  });
+
+  test("[KV68] is not in usage unasked: equal requests have equal answers", async () => {
+    const body = { model: "pocket", prompt: "one two", max_tokens: 2, temperature: 0 };
+    expect((await client.completions.create(body)).usage).not.toHaveProperty("perigee");
+  });
+
+  test("[KV68] beams count together", async () => {
+    const body = { model: "pocket", prompt: "one two", max_tokens: 8, temperature: 0 };
+    const beams = { ...asked, use_beam_search: true, n: 2 } as object;
+    const answer = await client.completions.create({ ...body, ...beams });
+    expect(held(answer.usage)).toBeGreaterThan(0);
   });
 });
