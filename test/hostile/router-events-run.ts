@@ -36,6 +36,7 @@ export async function runHostileEvents(root: string, batches: number): Promise<E
   try {
     const before = router.residentBytes;
     let most = before;
+    await askForIds(router.url);
     for (let sent = 0; sent < batches && router.isAlive; sent += PIECE) {
       await strangers.publish(Math.min(PIECE, batches - sent));
       await sleep(1);
@@ -56,6 +57,16 @@ export async function runHostileEvents(root: string, batches: number): Promise<E
     await router.end("SIGKILL");
     await strangers.close();
   }
+}
+
+/** From the first prompt of ids on, events of our own kind are read; the strangers answer none. */
+async function askForIds(url: string): Promise<void> {
+  await fetch(`${url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "own", prompt: [1, 2, 3], max_tokens: 1 }),
+    signal: AbortSignal.timeout(TOLD_MS),
+  });
 }
 
 async function lifeProblems(url: string): Promise<string[]> {
