@@ -95,6 +95,15 @@ describe("several stages", () => {
     },
   );
 
+  test("[KV68] what is held at all stages is in the figures of a request and of all", async () => {
+    await using llm = await load(2);
+    const options = { temperature: 0, maxTokens: 24, ignoreEos: true, returnKvByteSeconds: true };
+    const [result] = await llm.generate(["The sea"], options);
+    const held = result?.completions[0]?.kvByteSeconds ?? 0;
+    expect(held).toBeGreaterThan(0);
+    await expect.poll(() => llm.stats().cache?.kvByteSeconds).toBeCloseTo(held, 0);
+  });
+
   test("[PP4] blocks are moved at all stages: host memory, forks and prefixes", async () => {
     const BLOCK_BYTES = 3072;
     const ask = async (stages: number) => {
