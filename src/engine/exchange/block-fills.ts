@@ -3,7 +3,7 @@ import type { KvFill, KvFillResult, RequestKey } from "#engine/protocol";
 import { type EndedReceive, type LookUp, scopeKey } from "#kvcache";
 import { decodeAnswer, encodeAsk } from "./block-ask.ts";
 import type { DiskLoads } from "./disk-loads.ts";
-import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
+import { type ExchangeParts, storedBlocks, wrongParts } from "./exchange-parts.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
 const ANSWER_MS = 5000;
@@ -162,10 +162,10 @@ export class BlockFills {
       return;
     }
     const { parts = [] } = answer;
-    const partBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (partBytes >= identity.bytesPerBlock) {
+    const problem = wrongParts(answer, identity);
+    if (problem !== null) {
       traffic.leave(offered);
-      throw new Error(`its stages offer ${partBytes} of a block's ${identity.bytesPerBlock} bytes`);
+      throw new Error(problem);
     }
     const pieces = Math.min(blocks, answer.blocks) * cache.groupCount;
     const onFailure = (error: unknown) => {

@@ -2,7 +2,7 @@ import { messageOf } from "#base";
 import { type EngineRequest, type RequestKey, toWire, type WireError } from "#engine/protocol";
 import { type EndedReceive, Occupation, scopeKey, type TransferLevel } from "#kvcache";
 import { type BlocksToCome, decodeAnswer, encodeAsk } from "./block-ask.ts";
-import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
+import { type ExchangeParts, storedBlocks, wrongParts } from "./exchange-parts.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
 const ANSWER_MS = 5000;
@@ -250,10 +250,10 @@ export class BlockImports {
     const { traffic, cache, identity } = this.#parts;
     const { transfer, request } = started;
     const { offer, port, parts = [] } = answer;
-    const partBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (partBytes >= identity.bytesPerBlock) {
+    const problem = wrongParts(answer, identity);
+    if (problem !== null) {
       this.#leave(started, answer);
-      throw new Error(`its stages offer ${partBytes} of a block's ${identity.bytesPerBlock} bytes`);
+      throw new Error(problem);
     }
     if (offer === null || request.kvSource === undefined) {
       traffic.stopIncoming(transfer);

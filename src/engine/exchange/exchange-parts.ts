@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "#base";
 import type { EngineRequest, LoopStats, RequestKey } from "#engine/protocol";
 import type { KvCache, Occupation } from "#kvcache";
+import type { BlocksToCome } from "./block-ask.ts";
 import type { PeerPort } from "./peer-port.ts";
 import type { PeerTraffic } from "./peer-traffic.ts";
 import type { OfferingStages } from "./staged-link.ts";
@@ -45,6 +46,16 @@ export interface ExchangeEngine {
   add(request: EngineRequest, occupation?: Occupation): void;
   abort(key: RequestKey): void;
   stats(): Pick<LoopStats, "waiting">;
+}
+
+/** Why what stages offer cannot be the ends of blocks; null: it can. */
+export function wrongParts(
+  { parts = [] }: Pick<BlocksToCome, "parts">,
+  { bytesPerBlock }: Pick<BlockIdentity, "bytesPerBlock">,
+): string | null {
+  const partBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (partBytes < bytesPerBlock) return null;
+  return `its stages offer ${partBytes} of a block's ${bytesPerBlock} bytes`;
 }
 
 /**
