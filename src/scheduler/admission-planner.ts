@@ -24,7 +24,7 @@ export class AdmissionPlanner {
     if (this.#sharesWhatComes(sequence)) return false;
     const seats = draft.seatsFor([sequence]);
     if (seats > draft.seats) return this.#lackRoom();
-    const prefix = this.#prefixes.find(sequence, sequence.tokens.view(0, lengthOf(sequence)));
+    const prefix = this.#prefixes.find(sequence, lengthOf(sequence));
     if (this.#planLoad(sequence, prefix)) return true;
     const done = this.#tryPrefix(sequence, prefix) || this.#tryWithoutPartial(sequence, prefix);
     if (done) draft.seats -= seats;

@@ -21,12 +21,15 @@ export class PrefixFinder {
     this.#draft = draft;
   }
 
-  /** The prefix of a sequence's `tokens` that is stored, or that this step computes, if longer. */
-  find(sequence: Sequence, tokens: Int32Array): SharedPrefix {
-    if (sequence.skipReadingPrefixCache && !sequence.group.forked) {
-      return { match: NO_MATCH, tokens: 0 };
-    }
+  /**
+   * The prefix of a sequence's first `length` tokens that is stored, or that this step computes, if
+   * longer.
+   */
+  find(sequence: Sequence, length: number): SharedPrefix {
+    const skips = sequence.skipReadingPrefixCache && !sequence.group.forked;
+    if (skips || !this.#draft.state.cache.prefixCaching) return { match: NO_MATCH, tokens: 0 };
     const { blockTable } = sequence;
+    const tokens = sequence.tokens.view(0, length);
     const match = this.#usableMatch(blockTable, tokens);
     const computed = this.#computedBlocks(blockTable, tokens, match.blocks.length);
     const computedTokens = computed * this.#draft.state.cache.blockTokens;

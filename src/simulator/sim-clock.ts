@@ -2,9 +2,6 @@
 import { assert, type Clock, type Timer } from "#base";
 
 interface SimEvent {
-  readonly atMs: number;
-  /** Events of one time run in the order in which they were made. */
-  readonly order: number;
   /** Null: cancelled. */
   run: (() => void) | null;
 }
@@ -14,8 +11,13 @@ interface SimEvent {
  * same events give the same run.
  */
 export class SimClock implements Clock, Timer {
-  /** A binary heap, the next event first. */
+  /**
+   * A binary heap, the next event first: events of one time run in the order in which they were
+   * made. Times and orders lie beside the events, since most of the work is to compare them.
+   */
   readonly #events: SimEvent[] = [];
+  readonly #times: number[] = [];
+  readonly #orders: number[] = [];
   #nowMs = 0;
   #order = 0;
   #ran = 0;
@@ -36,9 +38,8 @@ export class SimClock implements Clock, Timer {
 
   after(ms: number, run: () => void): () => void {
     assert(ms >= 0, "Cannot run an event in the past");
-    const event: SimEvent = { atMs: this.#nowMs + ms, order: this.#order++, run };
-    this.#events.push(event);
-    this.#rise(this.#events.length - 1);
+    const event: SimEvent = { run };
+    this.#rise(event, this.#nowMs + ms, this.#order++);
     return () => {
       event.run = null;
     };
@@ -52,11 +53,12 @@ export class SimClock implements Clock, Timer {
   /** Runs the next event. False: there is none. */
   runNext(): boolean {
     for (;;) {
+      const atMs = this.#times[0];
       const event = this.#pop();
-      if (event === null) return false;
+      if (event === null || atMs === undefined) return false;
       const { run } = event;
       if (run === null) continue;
-      this.#nowMs = event.atMs;
+      this.#nowMs = atMs;
       this.#ran++;
       run();
       return true;
@@ -65,51 +67,71 @@ export class SimClock implements Clock, Timer {
 
   /** Runs all events up to a time, and stands at it. Default: until there is none left. */
   run(untilMs = Number.POSITIVE_INFINITY): void {
-    while ((this.#events[0]?.atMs ?? Number.POSITIVE_INFINITY) <= untilMs && this.runNext());
+    while ((this.#times[0] ?? Number.POSITIVE_INFINITY) <= untilMs && this.runNext());
     if (Number.isFinite(untilMs)) this.#nowMs = Math.max(this.#nowMs, untilMs);
   }
 
   #pop(): SimEvent | null {
     const first = this.#events[0];
     const last = this.#events.pop();
+    const atMs = this.#times.pop();
+    const order = this.#orders.pop();
     if (first === undefined || last === undefined) return null;
-    if (this.#events.length > 0) {
-      this.#events[0] = last;
-      this.#sink();
-    }
+    if (this.#events.length > 0) this.#sink(last, atMs ?? 0, order ?? 0);
     return first;
   }
 
-  #rise(from: number): void {
-    let at = from;
+  /** Adds an event at the end, and moves those that come later down to make its place. */
+  #rise(event: SimEvent, atMs: number, order: number): void {
+    let at = this.#events.length;
     while (at > 0) {
       const parent = (at - 1) >> 1;
-      if (!this.#swapIfBefore(at, parent)) return;
+      if (!this.#comesLater(parent, atMs, order)) break;
+      this.#move(parent, at);
       at = parent;
     }
+    this.#put(at, event, atMs, order);
   }
 
-  #sink(): void {
+  /** Puts an event in place of the first one, or further down behind those that come before it. */
+  #sink(event: SimEvent, atMs: number, order: number): void {
+    const { length } = this.#events;
     let at = 0;
     for (;;) {
-      const left = 2 * at + 1;
-      const child = this.#isBefore(left + 1, left) ? left + 1 : left;
-      if (!this.#swapIfBefore(child, at)) return;
+      let child = 2 * at + 1;
+      if (child >= length) break;
+      const right = child + 1;
+      if (right < length && this.#comesLater(child, this.#timeAt(right), this.#orderAt(right))) {
+        child = right;
+      }
+      if (this.#comesLater(child, atMs, order)) break;
+      this.#move(child, at);
       at = child;
     }
+    this.#put(at, event, atMs, order);
   }
 
-  #swapIfBefore(a: number, b: number): boolean {
-    const [first, second] = [this.#events[a], this.#events[b]];
-    if (first === undefined || second === undefined || !this.#isBefore(a, b)) return false;
-    this.#events[a] = second;
-    this.#events[b] = first;
-    return true;
+  #comesLater(place: number, atMs: number, order: number): boolean {
+    const time = this.#timeAt(place);
+    return time > atMs || (time === atMs && this.#orderAt(place) > order);
   }
 
-  #isBefore(a: number, b: number): boolean {
-    const [first, second] = [this.#events[a], this.#events[b]];
-    if (first === undefined || second === undefined) return false;
-    return first.atMs < second.atMs || (first.atMs === second.atMs && first.order < second.order);
+  #timeAt(place: number): number {
+    return this.#times[place] ?? 0;
+  }
+
+  #orderAt(place: number): number {
+    return this.#orders[place] ?? 0;
+  }
+
+  #move(from: number, to: number): void {
+    const event = this.#events[from];
+    if (event !== undefined) this.#put(to, event, this.#timeAt(from), this.#orderAt(from));
+  }
+
+  #put(place: number, event: SimEvent, atMs: number, order: number): void {
+    this.#events[place] = event;
+    this.#times[place] = atMs;
+    this.#orders[place] = order;
   }
 }

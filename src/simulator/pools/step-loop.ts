@@ -19,6 +19,8 @@ export class StepLoop {
   #busy = false;
   #busyMs = 0;
   #steps = 0;
+  /** One array for all steps, which are millions. */
+  readonly #sampled: (readonly number[] | null)[] = [];
 
   constructor(parts: StepLoopParts) {
     this.#parts = parts;
@@ -55,7 +57,9 @@ export class StepLoop {
 
   #commit(plan: StepPlan): void {
     const { clock, scheduler, committed } = this.#parts;
-    const sampled = plan.items.map(({ samples }) => (samples ? TOKEN : null));
+    const sampled = this.#sampled;
+    sampled.length = 0;
+    for (const { samples } of plan.items) sampled.push(samples ? TOKEN : null);
     committed(scheduler.commit(plan, sampled, clock.nowMs()));
     this.#begin();
   }
