@@ -140,6 +140,16 @@ function moveCounters(): readonly Metric[] {
         Object.entries(sent).map(([way, value]) => ({ labels: { way }, value })),
       ),
     },
+    single(
+      "kv_transfer_fetched_pieces_total",
+      "Pieces of blocks that came from other workers, which had them stored.",
+      ({ fetched }) => fetched.pieces,
+    ),
+    single(
+      "kv_transfer_fetch_seconds_total",
+      "Seconds in which such pieces were on their way; of fetches at a time together.",
+      ({ fetched }) => fetched.seconds,
+    ),
   ];
 }
 

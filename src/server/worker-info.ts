@@ -38,6 +38,8 @@ export interface WorkerReport extends Omit<WorkerIdentity, "role">, Duty {
     readonly waitingRequests: number;
     readonly blocksUsed: number;
     readonly uncachedTokens: number;
+    /** Tokens whose keys and values came from other workers, and the seconds that they took. */
+    readonly fetched?: { readonly tokens: number; readonly seconds: number };
   };
 }
 
@@ -91,11 +93,16 @@ function kvOf({ model }: ServerContext): WorkerReport["kv"] {
 }
 
 function loadOf({ model }: ServerContext): WorkerReport["load"] {
-  const { running, waiting, heldBlocks, totalBlocks, uncomputedTokens } = model.stats();
+  const { running, waiting, heldBlocks, totalBlocks, uncomputedTokens, cache } = model.stats();
+  const { blockTokens, groupWindows } = model.info;
+  const { pieces, seconds } = cache?.fetched ?? { pieces: 0, seconds: 0 };
+  // A block of so many tokens is a piece for each group of layers.
+  const tokens = (pieces / groupWindows.length) * blockTokens;
   return {
     runningRequests: running,
     waitingRequests: waiting,
     blocksUsed: totalBlocks === 0 ? 0 : heldBlocks / totalBlocks,
     uncachedTokens: uncomputedTokens,
+    ...(pieces > 0 && { fetched: { tokens, seconds } }),
   };
 }

@@ -25,6 +25,7 @@ const report = {
   kvByteSeconds: 0,
   peers: { sent: 34, received: 35, missed: 36 },
   sent: { bytes: 0, mapped: 0, nixl: 0 },
+  fetched: { pieces: 0, seconds: 0 },
   moves: { copy: way, offload: way, onboard: way, diskWrite: way, diskRead: way },
 };
 

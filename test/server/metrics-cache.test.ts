@@ -34,6 +34,7 @@ const report: CacheReport = {
   kvByteSeconds: 37,
   peers: { sent: 34, received: 35, missed: 36 },
   sent: { bytes: 37, mapped: 38, nixl: 39 },
+  fetched: { pieces: 40, seconds: 1.25 },
   moves: {
     copy: { blocks: 1, bytes: 100, seconds: 0.5 },
     offload: { blocks: 2, bytes: 200, seconds: 1.5 },

@@ -21,6 +21,7 @@ from training.drafters.distill import (
     prepare,
     teacher_of,
 )
+from training.pocket.optimizer import Muon
 
 LEVELS = 5
 """Tokens that are drafted behind each other in training; serving drafts at most as many."""
@@ -29,12 +30,13 @@ LEVELS = 5
 class ReDrafter(nn.Module):
     """Logits of drafted tokens from one hidden state of the model and the tokens behind it."""
 
-    def __init__(self, hidden: int, blocks: int, vocabulary: int) -> None:
+    def __init__(self, hidden: int, size: int, blocks: int, vocabulary: int) -> None:
         super().__init__()
         self.rnn_w = nn.Linear(hidden, hidden, bias=False)
         self.rnn_u = nn.Linear(hidden, hidden)
-        self.blocks = nn.ModuleList(nn.Linear(2 * hidden, 2 * hidden) for _ in range(blocks))
-        self.head = nn.Linear(2 * hidden, vocabulary, bias=False)
+        self.input = nn.Linear(2 * hidden, size) if size != 2 * hidden else None
+        self.blocks = nn.ModuleList(nn.Linear(size, size) for _ in range(blocks))
+        self.head = nn.Linear(size, vocabulary, bias=False)
 
     def initialise(self, model_head: Tensor) -> None:
         """Begins as the model's own output layer on its hidden state."""
@@ -42,6 +44,10 @@ class ReDrafter(nn.Module):
         with torch.no_grad():
             self.head.weight.zero_()
             self.head.weight[:, :hidden] = model_head
+            if self.input is not None:
+                # What was joined comes first; the rest begins as nothing.
+                self.input.weight.copy_(torch.eye(*self.input.weight.shape))
+                self.input.bias.zero_()
             self.rnn_w.weight.copy_(torch.eye(hidden))
             self.rnn_u.weight.normal_(std=0.02)
             self.rnn_u.bias.zero_()
@@ -54,6 +60,8 @@ class ReDrafter(nn.Module):
 
     def logits(self, context: Tensor, state: Tensor) -> Tensor:
         x = torch.cat([context, state], dim=-1)
+        if self.input is not None:
+            x = self.input(x)
         for block in self.blocks:
             x = x + F.silu(block(x))
         return self.head(x)
@@ -66,23 +74,38 @@ class ReDrafter(nn.Module):
             "rnn_u.bias": self.rnn_u.bias,
             f"lm_head.{len(self.blocks)}.weight": self.head.weight,
         }
+        if self.input is not None:
+            found |= {"input_proj.weight": self.input.weight, "input_proj.bias": self.input.bias}
         for place, block in enumerate(self.blocks):
             found[f"lm_head.{place}.linear.weight"] = block.weight
             found[f"lm_head.{place}.linear.bias"] = block.bias
         return found
 
 
+def optimizers_of(drafter: ReDrafter, arguments: argparse.Namespace) -> list[torch.optim.Optimizer]:
+    """Muon for the recurrence and the blocks, AdamW for the head and what is no matrix."""
+    inner = [drafter.rnn_w.weight, drafter.rnn_u.weight, *(b.weight for b in drafter.blocks)]
+    kept = {id(weight) for weight in inner}
+    others = [weight for weight in drafter.parameters() if id(weight) not in kept]
+    adamw = torch.optim.AdamW(others, lr=arguments.lr, weight_decay=arguments.weight_decay)
+    return [Muon(inner, arguments.matrix_lr, weight_decay=arguments.weight_decay), adamw]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser, "redrafter")
     parser.add_argument("--blocks", type=int, default=1)
+    parser.add_argument("--exit", type=int, default=0, help="its size; 0: twice the model's")
+    parser.add_argument("--matrix-lr", type=float, default=0, help="Muon for the matrices, if > 0")
     arguments = parser.parse_args()
     prepared = prepare(arguments, LEVELS)
     embeddings, chosen = prepared.embeddings, prepared.chosen
     model_head = embeddings[chosen]
     hidden = embeddings.shape[1]
-    drafter = ReDrafter(hidden, arguments.blocks, len(chosen)).to(prepared.device)
+    size = arguments.exit or 2 * hidden
+    drafter = ReDrafter(hidden, size, arguments.blocks, len(chosen)).to(prepared.device)
     drafter.initialise(model_head)
+    device = prepared.device.type
 
     def losses(states: States, anchors: Tensor) -> tuple[Tensor, list[Tensor]]:
         context = states.hidden[anchors].float()
@@ -91,17 +114,20 @@ def main() -> None:
         total, agreement = torch.zeros((), device=prepared.device), []
         for level in range(1, LEVELS + 1):
             places = anchors + level
-            state = drafter.step(embeddings[states.ids[places]], state)
-            logits = drafter.logits(context, state)
+            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                state = drafter.step(embeddings[states.ids[places]], state)
+                logits = drafter.logits(context, state)
+            logits = logits.float()
             teacher = teacher_of(states, places, anchors, model_head)
             total = total + LEVEL_DECAY ** (level - 1) * level_loss(logits, teacher)
             agreement.append(agreement_of(logits.detach(), teacher, chosen))
         return total, agreement
 
-    fit(drafter, losses, prepared, arguments)
+    optimizers = optimizers_of(drafter, arguments) if arguments.matrix_lr > 0 else None
+    fit(drafter, losses, prepared, arguments, optimizers)
     config = {
         "model_type": "recurrent_drafting_drafter",
-        "exit_dim": 2 * hidden,
+        "exit_dim": size,
         "num_draft_layers": arguments.blocks,
         "num_lookback_tokens": 1,
         "rnn": True,

@@ -102,6 +102,12 @@ export class Conductor {
     this.#table.setRole(instance, role, kind);
   }
 
+  /** 0: unknown. */
+  setNetwork(instance: InstanceNumber, bytesPerMs: number): void {
+    const found = this.#table.find(instance);
+    if (found !== null) found.networkBytesPerMs = bytesPerMs;
+  }
+
   /** Null: no such instance. */
   idOf(instance: InstanceNumber): string | null {
     return this.#table.find(instance)?.id ?? null;

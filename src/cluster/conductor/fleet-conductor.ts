@@ -1,5 +1,5 @@
 import type { Clock } from "#base";
-import type { Membership, RoutingChoice, WorkerInfo } from "#cluster/protocol";
+import type { FetchedKv, Membership, RoutingChoice, WorkerInfo } from "#cluster/protocol";
 import type {
   EarlyRejection,
   KvSourceChoice,
@@ -12,7 +12,7 @@ import type {
   WaitingAhead,
 } from "#cluster/routing";
 import { computes } from "#cluster/routing";
-import { Conductor, type ExplainedDecision } from "./conductor.ts";
+import { Conductor, type ExplainedDecision, type InstanceBooks } from "./conductor.ts";
 import type { ConductorConfig } from "./conductor-config.ts";
 import type { Accepted, ConductorRequest, Decision, InstanceNumber, Rejected } from "./decision.ts";
 import { decisionLine } from "./decision-log.ts";
@@ -123,6 +123,19 @@ export class FleetConductor implements RequestPlanner {
     const group = this.#places.get(workerId);
     const number = group?.numbers.get(workerId);
     return number === undefined ? 0 : (group?.conductor.booksOf(number)?.queueMs ?? 0);
+  }
+
+  /** What a worker says of its fetches since its start: transfers are predicted by it. */
+  fetched(workerId: string, total: FetchedKv | undefined): void {
+    if (total !== undefined) this.#places.get(workerId)?.fetched(workerId, total);
+  }
+
+  /** Transfers that a worker takes part in; null: it is in no group. */
+  flowsOf(workerId: string): Pick<InstanceBooks, "sends" | "receives"> | null {
+    const group = this.#places.get(workerId);
+    const number = group?.numbers.get(workerId);
+    const books = number === undefined ? null : group?.conductor.booksOf(number);
+    return books == null ? null : { sends: books.sends, receives: books.receives };
   }
 
   /** The terms of the group that would have the request; null: none. Nothing is booked. */
@@ -354,7 +367,8 @@ export class FleetConductor implements RequestPlanner {
   #newGroup(name: string): PoolGroup {
     const { clock, rng, config } = this.#options;
     const conductor = new Conductor({
-      ...{ clock, rng, config, bytesPerToken: 0, learns: true },
+      // Workers tell the speed of their networks in tokens.
+      ...{ clock, rng, config, bytesPerToken: 1, learns: true },
       prefillOf: () => new PrefillEstimator([], undefined, { isUnknown: true }),
       decodeOf: () => new DecodeEstimator([], undefined, { isUnknown: true }),
     });

@@ -21,7 +21,8 @@
  *                        prompt-run.ts: prompts that were measured together; service-watch.ts;
  *                        planned-request.ts: what the conductor is asked;
  *                        inline-cost.ts: what a prompt costs those that decode;
- *                        scaled-fit.ts: beliefs of which the proportions alone hold
+ *                        scaled-fit.ts: beliefs of which the proportions alone hold;
+ *                        fetch-speeds.ts: how fast keys and values come to workers
  *
  * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.
  * Invariant: `decide` and `explain` book nothing.

@@ -10,7 +10,7 @@ export class Instance {
   /** Whose speeds its own are taken for. */
   kind: string;
   readonly kvTokens: number;
-  readonly networkBytesPerMs: number;
+  networkBytesPerMs: number;
   role: InstanceRole;
   /** It gets nothing new: it leaves, or its role changes. */
   draining = false;

@@ -41,6 +41,8 @@ export class LiveBooking implements ReservationWatcher {
 
   firstToken(): void {
     const { booking, clock, watch, arrivedMs, deadlines, isUnseen } = this.#parts;
+    // How long a prefix took to come is not seen; by now it is there.
+    booking.transferred(false);
     booking.prefilled(!isUnseen);
     booking.decoding();
     if (!isUnseen) watch.firstToken(clock.nowMs() - arrivedMs, deadlines.ttftMs);
@@ -67,6 +69,7 @@ export class LiveBooking implements ReservationWatcher {
   passUnseen(nowMs: number): boolean {
     const { booking, isUnseen } = this.#parts;
     if (!isUnseen || booking.joinMs > nowMs) return false;
+    booking.transferred(false);
     booking.prefilled(false);
     booking.decoding();
     return true;

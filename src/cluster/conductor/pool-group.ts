@@ -1,6 +1,7 @@
-import type { WorkerInfo } from "#cluster/protocol";
+import type { FetchedKv, WorkerInfo } from "#cluster/protocol";
 import type { Conductor } from "./conductor.ts";
 import type { InstanceNumber } from "./decision.ts";
+import { FetchSpeeds } from "./fetch-speeds.ts";
 import type { LiveBooking } from "./live-booking.ts";
 
 /** Workers that give each other keys and values, or, where they do not, those that are alike. */
@@ -11,6 +12,7 @@ export class PoolGroup {
   /** By id of a worker. */
   readonly numbers = new Map<string, InstanceNumber>();
   readonly #prefills = new Set<string>();
+  readonly #speeds = new FetchSpeeds();
   readonly bookings = new Set<LiveBooking>();
   /** Those whose first token is not seen, and is not taken to be there. */
   readonly unseen = new Set<LiveBooking>();
@@ -40,6 +42,13 @@ export class PoolGroup {
   join(info: WorkerInfo): void {
     if (info.role === "prefill") this.#prefills.add(info.id);
     this.numbers.set(info.id, this.conductor.join(instanceOf(info)));
+    this.#speeds.join(info.id);
+    this.#tellSpeeds();
+  }
+
+  /** What a worker says of its fetches since its start. */
+  fetched(id: string, total: FetchedKv): void {
+    if (this.#speeds.told(id, total)) this.#tellSpeeds();
   }
 
   leave(id: string): void {
@@ -47,7 +56,15 @@ export class PoolGroup {
     if (number === undefined) return;
     this.conductor.leave(number);
     this.numbers.delete(id);
+    this.#speeds.leave(id);
     this.#prefills.delete(id);
+  }
+
+  #tellSpeeds(): void {
+    for (const [id, tokensPerMs] of this.#speeds.all()) {
+      const number = this.numbers.get(id);
+      if (number !== undefined) this.conductor.setNetwork(number, tokensPerMs);
+    }
   }
 
   passUnseen(nowMs: number): void {
@@ -76,7 +93,10 @@ export function groupOf({ fingerprint, transfer, kv, kind, version, models }: Wo
   return `alike ${kind} ${version} ${models[0] ?? ""}`;
 }
 
-/** Its role is its kind: those that compute prompts beside decoding are slower at both. */
+/**
+ * Its role is its kind: those that compute prompts beside decoding are slower at both. Nothing is
+ * known of its network yet.
+ */
 function instanceOf({ id, role = "both", kv }: WorkerInfo) {
   const kvTokens = (kv?.blocks[0] ?? 0) * (kv?.blockTokens ?? 0);
   return { id, role, kind: role, kvTokens, networkBytesPerMs: 0 };

@@ -128,7 +128,14 @@ function readLoad(value: unknown): WorkerLoad | null {
     waitingRequests: waiting,
     blocksUsed: Math.min(1, used),
     uncachedTokens: uncached,
+    ...readFetched(fields.fetched),
   };
+}
+
+function readFetched(value: unknown): Pick<WorkerLoad, "fetched"> {
+  if (typeof value !== "object" || value === null) return {};
+  const { tokens, seconds } = value as Readonly<Record<string, unknown>>; // any JSON object
+  return isAmount(tokens) && isAmount(seconds) ? { fetched: { tokens, seconds } } : {};
 }
 
 function isAmount(value: unknown): value is number {

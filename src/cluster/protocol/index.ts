@@ -35,6 +35,7 @@ export type {
 } from "./routing.ts";
 export type { SharedAnswer, SharedBid, SharedBooks, SharedLoad } from "./shared-books.ts";
 export type {
+  FetchedKv,
   Member,
   Membership,
   MembershipListener,

@@ -92,6 +92,15 @@ export interface WorkerLoad {
   readonly blocksUsed: number;
   /** Prompt tokens of waiting and running requests that are not computed yet. */
   readonly uncachedTokens: number;
+  /** Absent: none were fetched, or it does not tell. */
+  readonly fetched?: FetchedKv;
+}
+
+/** Keys and values that a worker got from others since its start. */
+export interface FetchedKv {
+  readonly tokens: number;
+  /** In which some were on their way; of fetches at a time, their time together. */
+  readonly seconds: number;
 }
 
 /** The members of a fleet. */

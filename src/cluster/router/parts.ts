@@ -8,7 +8,7 @@ import { RedisStreams } from "#cluster/feeds";
 import { WorkerHttp } from "#cluster/http";
 import { HitCeiling } from "#cluster/index";
 import { LoadWatch, openMembership, RedisBooks, RedisLink } from "#cluster/membership";
-import type { Membership, WorkerInfo } from "#cluster/protocol";
+import type { Membership, WorkerInfo, WorkerLoad } from "#cluster/protocol";
 import { Dispatcher, IndexedPrefixes, type Rng, seededRng, serves } from "#cluster/routing";
 import { ownVersion } from "#server";
 import { createRouterApp } from "./app.ts";
@@ -90,7 +90,7 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   });
   const loads = new LoadWatch(membership, {
     ...{ secret: keys.secret, http },
-    onLoad: (info, load) => dispatcher.books.report(info.id, load, info.kv?.blocks[0] ?? 0),
+    onLoad: (info, load) => noteLoad({ dispatcher, conductor }, info, load),
   });
   const books = booksOf(config, warnOfRedis);
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
@@ -264,4 +264,13 @@ function promptsOf(links: WorkerLinks, codecs: ModelCodecs): PromptReader {
 function shortestOf(config: RouterConfig): number {
   const { firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs, streamKeepAliveMs } = config;
   return Math.min(firstTokenTimeoutMs, tokenTimeoutMs, answerTimeoutMs, streamKeepAliveMs);
+}
+
+function noteLoad(
+  { dispatcher, conductor }: Pick<RouterContext, "dispatcher" | "conductor">,
+  { id, kv }: WorkerInfo,
+  load: WorkerLoad,
+): void {
+  dispatcher.books.report(id, load, kv?.blocks[0] ?? 0);
+  conductor.fetched(id, load.fetched);
 }

@@ -171,7 +171,8 @@ export class BlockFills {
     const onFailure = (error: unknown) => {
       started.failure = messageOf(error);
     };
-    traffic.readFrom(transfer, { ...offered, pieces, deadlineMs, onFailure, parts });
+    const source = { ...offered, pieces, isStored: true, deadlineMs, onFailure, parts };
+    traffic.readFrom(transfer, source);
   }
 
   #tell({ key, fill, from, failure }: Fill, blocks: number): void {

@@ -260,13 +260,16 @@ export class BlockImports {
       return;
     }
     const { peer, deadlineMs } = request.kvSource;
-    const pieces = Math.min(blocks, answer.blocks) * cache.groupCount;
+    const coming = Math.min(blocks, answer.blocks);
+    const pieces = coming * cache.groupCount;
     const onFailure = (error: unknown) => {
       started.hasFailed = true;
       this.#warn(started, messageOf(error));
     };
     const from = { host: peer.host, port };
-    traffic.readFrom(transfer, { peer: from, offer, pieces, deadlineMs, onFailure, parts });
+    const isStored = answer.storedBlocks >= started.from + coming;
+    const source = { peer: from, offer, pieces, isStored, deadlineMs, onFailure, parts };
+    traffic.readFrom(transfer, source);
     this.#lookAgain(started);
   }
 

@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import type { StageOffer } from "#engine/protocol";
-import type { DevicePlace, PeerLink, Pull } from "#engine/tiers";
+import type { DevicePlace, FetchedPieces, PeerLink, Pull } from "#engine/tiers";
 import type { PeerJob } from "#kvcache";
 import type {
   CopyPlaced,
@@ -10,6 +10,7 @@ import type {
   SharedRegion,
   WantedPiece,
 } from "#transfer";
+import { FetchMeter } from "./fetch-meter.ts";
 import type { PeerAddress, PeerPort, PortOffer } from "./peer-port.ts";
 
 /** Where the pieces of one transfer come from. */
@@ -18,6 +19,8 @@ export interface TrafficSource {
   readonly offer: string;
   /** Leading pieces that come; all further ones fail. */
   readonly pieces: number;
+  /** They are there already: they take the time of their way alone. */
+  readonly isStored: boolean;
   readonly deadlineMs: number;
   /** The ends of each piece that are offered apart, in order. */
   readonly parts: readonly StageOffer[];
@@ -49,6 +52,7 @@ export class PeerTraffic implements PeerLink {
   readonly #port: PeerPort;
   readonly #outgoing = new Map<number, PortOffer>();
   readonly #incoming = new Map<number, Incoming>();
+  readonly #meter = new FetchMeter();
   #placed: PlacedMemory | null = null;
 
   constructor(port: PeerPort) {
@@ -106,6 +110,10 @@ export class PeerTraffic implements PeerLink {
 
   sent(): PiecesByWay {
     return this.#port.sent();
+  }
+
+  fetched(): FetchedPieces {
+    return this.#meter.read();
   }
 
   expose(first: Uint8Array, bytes: number): () => void {
@@ -174,6 +182,7 @@ export class PeerTraffic implements PeerLink {
       }
     }
     if (pieces.length === 0) return;
+    const came = this.#meter.begin(pieces.length);
     const missing = new Map(pieces.map(({ index }) => [index, 1 + source.parts.length]));
     const onPiece = (piece: number) => {
       const parts = (missing.get(piece) ?? 0) - 1;
@@ -203,6 +212,7 @@ export class PeerTraffic implements PeerLink {
       });
     });
     await Promise.all(reads);
+    if (source.isStored && !failed.signal.aborted && !stop.signal.aborted) came();
   }
 }
 

@@ -33,6 +33,7 @@ export function stagedLink(
     },
     receive: (job, parts) => traffic.receive(job, parts),
     sent: () => traffic.sent(),
+    fetched: () => traffic.fetched(),
     expose: (first, bytes) => traffic.expose(first, bytes),
     share: (bytes) => traffic.share(bytes),
     place: (description, bytes) => traffic.place(description, bytes),

@@ -108,7 +108,9 @@ export class MockMemory {
     const { reads, writes } = this.#disk;
     const disk = { reads: { ...reads }, writes: { ...writes } };
     const sent = { bytes: 0, mapped: 0, nixl: 0 };
-    return { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard }, disk, sent };
+    const fetched = { pieces: 0, ms: 0 };
+    const copies = { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard } };
+    return { ...copies, disk, sent, fetched };
   }
 
   /** Drops the jobs under way. */

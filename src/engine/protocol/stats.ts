@@ -73,6 +73,11 @@ export interface CacheReport extends Omit<CacheStats, "levels" | "heldBlockMs"> 
    * them out of memory of this machine, or read by NIXL.
    */
   readonly sent: Readonly<Record<"bytes" | "mapped" | "nixl", number>>;
+  /**
+   * Pieces of blocks that came from other engines, which had them stored, and the seconds in which
+   * some were on their way.
+   */
+  readonly fetched: { readonly pieces: number; readonly seconds: number };
   /** Bytes of the device times seconds that requests and transfers held them. */
   readonly kvByteSeconds: number;
 }

@@ -1,7 +1,7 @@
 /** Combines the statistics of the cache and of its movers for metrics and health. */
 
 import type { CacheLevelReport, CacheReport, MoveReport } from "#engine/protocol";
-import type { MoveStats, TrafficStats } from "#engine/tiers";
+import type { FetchedPieces, MoveStats, TrafficStats } from "#engine/tiers";
 import type { KvCache, LevelStats } from "#kvcache";
 import type { PiecesByWay } from "#transfer";
 
@@ -17,6 +17,7 @@ export interface CountedMemory {
     readonly offload: MoveStats;
     readonly onboard: MoveStats;
     readonly sent: PiecesByWay;
+    readonly fetched: FetchedPieces;
     readonly disk: { readonly reads: TrafficStats; readonly writes: TrafficStats } | null;
   };
 }
@@ -27,10 +28,11 @@ export interface CountedMemory {
  */
 export function cacheStats(memory: CountedMemory, bytesPerBlock: number): CacheReport {
   const { levels, heldBlockMs, ...rest } = memory.cache.stats();
-  const { copy, offload, onboard, disk, sent } = memory.stats();
+  const { copy, offload, onboard, disk, sent, fetched } = memory.stats();
   return {
     ...rest,
     sent,
+    fetched: { pieces: fetched.pieces, seconds: fetched.ms / MS_PER_SECOND },
     kvByteSeconds: (heldBlockMs * bytesPerBlock) / MS_PER_SECOND,
     levels: levels.map(levelStats),
     moves: {

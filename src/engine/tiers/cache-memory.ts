@@ -18,7 +18,7 @@ import { DevicePulls } from "./device-pulls.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
-import type { PeerLink } from "./peer-link.ts";
+import type { FetchedPieces, PeerLink } from "./peer-link.ts";
 import { allocateHost, SharedParts } from "./shared-parts.ts";
 
 /** Options of all levels. */
@@ -57,6 +57,7 @@ export interface CacheMemoryOptions {
 const STAGING_BYTES = 64 * 2 ** 20;
 const STAGING_BLOCKS_MIN = 8;
 const NOTHING_SENT: PiecesByWay = { bytes: 0, mapped: 0, nixl: 0 };
+const NOTHING_FETCHED: FetchedPieces = { pieces: 0, ms: 0 };
 
 /** Parts that `open` makes first. */
 interface OpenedParts {
@@ -226,9 +227,10 @@ export class CacheMemory {
     return loads;
   }
 
-  /** Moves since the start, and pieces that other engines took. */
-  stats(): LevelMoverStats & { readonly sent: PiecesByWay } {
-    return { ...this.#mover.stats(), sent: this.#peers?.sent() ?? NOTHING_SENT };
+  /** Moves since the start, pieces that other engines took, and those that came from them. */
+  stats(): LevelMoverStats & { readonly sent: PiecesByWay; readonly fetched: FetchedPieces } {
+    const sent = this.#peers?.sent() ?? NOTHING_SENT;
+    return { ...this.#mover.stats(), sent, fetched: this.#peers?.fetched() ?? NOTHING_FETCHED };
   }
 
   /**

@@ -16,7 +16,7 @@
 export { CacheMemory } from "./cache-memory.ts";
 export { LevelMover, type MoveStats } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
-export type { DevicePlace, PeerLink, Pull } from "./peer-link.ts";
+export type { DevicePlace, FetchedPieces, PeerLink, Pull } from "./peer-link.ts";
 export { allocateHost, SharedParts } from "./shared-parts.ts";
 export { tooLarge, tooSmall } from "./size-errors.ts";
 export type { TrafficStats } from "./traffic.ts";

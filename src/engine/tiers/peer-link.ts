@@ -7,6 +7,13 @@ export interface DevicePlace {
   readonly bytes: number;
 }
 
+/** Pieces of blocks that other engines had stored, and how long they were on their way. */
+export interface FetchedPieces {
+  readonly pieces: number;
+  /** Of fetches at a time, their time together. */
+  readonly ms: number;
+}
+
 /** Copies from another engine's device; false: it cannot. */
 export type Pull = (from: readonly ForeignRange[]) => Promise<boolean>;
 
@@ -34,6 +41,8 @@ export interface PeerLink {
   expose(first: Uint8Array, bytes: number): () => void;
   /** Pieces that others have taken, by the way that they went. */
   sent(): PiecesByWay;
+  /** What came from others since the start. */
+  fetched(): FetchedPieces;
   /** Tells what reaches the device's blocks: once, before the first of them is sent. */
   place(description: string, bytes: number): void;
   /** As `send`, of a block on the device. */

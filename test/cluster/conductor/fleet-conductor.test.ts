@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { FetchSpeeds } from "../../../src/cluster/conductor/fetch-speeds.ts";
 import { liveFleet, requestOf, route, serve, transferOf, warmUp, workerOf } from "./live-fleet.ts";
 
 const POOLS = ["p1", "p2", "d1", "d2"];
@@ -86,6 +87,68 @@ describe("the conductor of a live fleet", () => {
     const moved = found.filter((source) => source?.workerId === "p2");
     expect(moved.length).toBeGreaterThan(0);
     for (const source of moved) expect(source?.prefix).toEqual(transferOf("p1"));
+  });
+
+  test("[CO28] a prefix is not moved where that takes longer than to compute it", () => {
+    const fetches = (fleet: ReturnType<typeof liveFleet>, tokens: number, seconds: number) =>
+      fleet.conductor.fetched("p2", { tokens, seconds });
+    const movedTo = (tokens: number, seconds: number) => {
+      const fleet = liveFleet(["p1", "p2", "d1"], { policy: "global" }, { p1: 50 });
+      warmUp(fleet);
+      fetches(fleet, tokens, seconds);
+      const sources = Array.from({ length: 6 }, (_, at) => route(fleet, `r${at}`).source);
+      return sources.filter((source) => source?.workerId === "p2").map((source) => source?.prefix);
+    };
+    expect(movedTo(10_000, 0.1)).toContainEqual(transferOf("p1"));
+    // Half a token in a ms, where a ms is enough to compute one.
+    const slow = movedTo(10_000, 20);
+    expect(slow.length).toBeGreaterThan(0);
+    expect(slow.every((prefix) => prefix === null)).toBe(true);
+    // What is no measurement changes nothing: hardly any tokens, no time, no number.
+    for (const [tokens, seconds] of [
+      [100, 1],
+      [10_000, 0],
+      [1e308, 1e-320],
+      [0, 0],
+    ] as const) {
+      expect(movedTo(tokens, seconds)).toContainEqual(transferOf("p1"));
+    }
+  });
+
+  test("[CO28] newer fetches count, and those of a worker that began anew are told apart", () => {
+    const speeds = new FetchSpeeds();
+    const at = (id: string) => new Map(speeds.all()).get(id);
+    speeds.join("a");
+    speeds.join("b");
+    expect(speeds.told("a", { tokens: 1000, seconds: 1 })).toBe(true);
+    expect([at("a"), at("b")]).toEqual([1, 1]);
+    expect(speeds.told("a", { tokens: 1000, seconds: 1 })).toBe(false);
+    expect(speeds.told("a", { tokens: 6000, seconds: 2 })).toBe(true);
+    expect(at("a")).toBe(2);
+    speeds.told("b", { tokens: 800, seconds: 0.1 });
+    expect([at("a"), at("b")]).toEqual([2, 8]);
+    // It counts from nothing again: its totals are below what they were.
+    expect(speeds.told("a", { tokens: 300, seconds: 0.1 })).toBe(false);
+    expect(speeds.told("a", { tokens: 1300, seconds: 0.6 })).toBe(true);
+    expect(at("a")).toBe(2);
+    speeds.leave("a");
+    speeds.join("a");
+    expect(at("a")).toBe(8);
+    expect(speeds.told("nobody", { tokens: 1000, seconds: 1 })).toBe(false);
+  });
+
+  test("[CO28] a move counts at both ends until the first token, not to the end", () => {
+    const fleet = liveFleet(["p1", "p2", "d1"], { policy: "global" }, { p1: 50 });
+    warmUp(fleet);
+    const found = Array.from({ length: 6 }, (_, at) => route(fleet, `r${at}`));
+    const moved = found.filter(({ source }) => source?.workerId === "p2");
+    const flows = () => fleet.conductor.flowsOf("p1");
+    expect(flows()).toEqual({ sends: moved.length, receives: 0 });
+    expect(fleet.conductor.flowsOf("p2")).toEqual({ sends: 0, receives: moved.length });
+    for (const { reservation } of moved) reservation.tokens(1);
+    expect(flows()).toEqual({ sends: 0, receives: 0 });
+    for (const { reservation } of found) reservation.end("ended");
+    expect(flows()).toEqual({ sends: 0, receives: 0 });
   });
 
   test("[CO20] times are learned from what is served, and errors of prediction are small", () => {

@@ -24,6 +24,16 @@ test("[CL116] the stream of a worker's events is one of those, and no other key"
   }
 });
 
+test("[CL49] what is not readable of its fetches is not there", () => {
+  const loadOf = (fetched: unknown) =>
+    readWorkerReport({ ...workerInfo(), load: { ...load, fetched } }).load;
+  const fetched = { tokens: 160, seconds: 0.5 };
+  expect(loadOf({ ...fetched, more: 1 })).toEqual({ ...load, fetched });
+  for (const wrong of [null, 7, [], { tokens: -1, seconds: 1 }, { tokens: 1 }, { tokens: "1" }]) {
+    expect(loadOf(wrong)).toEqual(load);
+  }
+});
+
 test("[CL49] without a readable load a worker is still one", () => {
   for (const wrong of [undefined, null, 7, {}, { ...load, blocksUsed: -1 }]) {
     expect(readWorkerReport({ ...workerInfo(), load: wrong }).load).toBeNull();

@@ -183,7 +183,7 @@ test("[TR73] pieces are cut where stages begin, and one that fails ends the read
   const job = { kind: "receive", transfer: 1, piece: 0, block: 0 as never } as const;
   const received = traffic.receive(job, bytes);
   traffic.readFrom(1, {
-    ...{ peer: { host: "h", port: 1 }, offer: "x", pieces: 1, deadlineMs: 1000 },
+    ...{ peer: { host: "h", port: 1 }, offer: "x", pieces: 1, deadlineMs: 1000, isStored: true },
     parts: [
       { offer: "y", port: 2, bytes: 5 },
       { offer: "z", port: 3, bytes: 4 },

@@ -62,6 +62,9 @@ describe("an engine that computes prompts for another one", () => {
       const prompt = { promptTokenIds: [...beginning, ...ids(2, 100)] };
       const [found] = await decode.generate([prompt], { ...params, kvSource: kvAddress });
       expect(found?.cachedTokens).toBe(160);
+      const { pieces = 0, seconds = 0 } = decode.stats().cache?.fetched ?? {};
+      expect(pieces).toBe(10);
+      expect(seconds).toBeGreaterThan(0);
       await using alone = await LLM.load(MODEL, { ...OPTIONS, kvTransfer: null });
       const [expected] = await alone.generate([prompt], params);
       expect(found?.completions).toEqual(expected?.completions);
