@@ -152,6 +152,10 @@ PERIGEE_API uint64_t perigee_shared_map(int32_t pid, int32_t fd, const char* nam
   return reinterpret_cast<uint64_t>(mapShared(pid, fd, name, bytes));
 }
 
+PERIGEE_API uint64_t perigee_shared_inherit(int32_t fd, int64_t bytes) {
+  return reinterpret_cast<uint64_t>(mapInherited(fd, bytes));
+}
+
 // `fd`: of the process that created it, else -1.
 PERIGEE_API void perigee_shared_release(uint64_t address, int64_t bytes, int32_t fd) {
   munmap(reinterpret_cast<void*>(address), size_t(bytes));

@@ -55,6 +55,13 @@ void* mapShared(int pid, int fd, const char* name, int64_t bytes) {
   return address == MAP_FAILED ? nullptr : address;
 }
 
+void* mapInherited(int fd, int64_t bytes) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0 || info.st_size < bytes) return nullptr;
+  void* address = mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+
 }  // namespace perigee
 
 #else
@@ -63,6 +70,7 @@ namespace perigee {
 
 int createShared(const char*, int64_t, void**) { return -1; }
 void* mapShared(int, int, const char*, int64_t) { return nullptr; }
+void* mapInherited(int, int64_t) { return nullptr; }
 
 }  // namespace perigee
 

@@ -24,6 +24,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "speculative.measureMs": "speculative-measure-ms",
     "pipeline.stages": "pipeline-stages",
     "pipeline.chunkTokens": "pipeline-chunk-tokens",
+    "pipeline.shareGpus": "pipeline-share-gpus",
     "pipeline.timeoutMs": "pipeline-timeout-ms",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",

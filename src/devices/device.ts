@@ -83,6 +83,19 @@ export interface PeerPool {
   readonly bytesPerBlock: number;
 }
 
+/** Which way tensors go by slots: out of the device, or into it. */
+export type SlotDirection = "out" | "in";
+
+/**
+ * Slots of host memory that another process maps, too: a tensor passes from its device to another
+ * one in them.
+ */
+export interface HostSlots {
+  readonly direction: SlotDirection;
+  readonly slots: number;
+  readonly bytesPerSlot: number;
+}
+
 /** A pending copy to the host. */
 export interface LateRead {
   /** Waits for the copy, and for nothing that was enqueued behind it. To be called once. */
@@ -110,6 +123,7 @@ export type DeviceMemoryHandle =
   | WeightMatrix
   | KvPool
   | HostBlocks
+  | HostSlots
   | PeerPool;
 
 /** Memory that a device's tensors share with all other uses of it. */
@@ -249,6 +263,22 @@ export interface Device extends DeviceOps {
    * ops: nothing enqueued may use the blocks of either side.
    */
   pullBlocks(cache: KvPool, peer: PeerPool, pairs: Int32Array): MovesMark;
+
+  /**
+   * Makes slots of memory, one each, all of one size. The memory stays until they were released. A
+   * device with memory of its own allocates room for two of them. Throws OUT_OF_MEMORY.
+   */
+  openHostSlots(memory: readonly Uint8Array[], direction: SlotDirection): HostSlots;
+  /**
+   * Enqueues a copy of a tensor to the beginning of a slot, behind the ops so far, and beside those
+   * that follow, which may change the tensor. Nothing may look at the slot until the mark is done.
+   */
+  putTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark;
+  /**
+   * Enqueues a copy from the beginning of a slot to a tensor, which ops that follow see. The way to
+   * the device is beside the ops so far. The slot must not change until the mark is done.
+   */
+  takeTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark;
 
   /** Waits for everything enqueued. Errors of ops surface here at the latest. */
   synchronize(): Promise<void>;

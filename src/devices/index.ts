@@ -7,6 +7,7 @@
  *   device-data.ts      formats of weights and KV, handles of a device's memory
  *   op-table.ts         makes a device's methods from its functions
  *   block-pairs.ts      checks the lists of moves
+ *   host-slots.ts       slots by which tensors pass between processes
  *   local-pools.ts      pools of the engines in one thread
  *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention
@@ -34,6 +35,7 @@ export type {
   DeviceMemoryHandle,
   HostAllocator,
   HostBlocks,
+  HostSlots,
   KvBlockOptions,
   KvPoolOptions,
   KvScales,
@@ -42,6 +44,7 @@ export type {
   PackOptions,
   PeerPool,
   RandomElements,
+  SlotDirection,
   WeightSource,
 } from "./device.ts";
 export type {

@@ -23,6 +23,8 @@ export interface OpenDeviceOptions {
   readonly sharedBy?: number;
   /** The cuda device's GPU, by its number among the visible ones; 0 by default. */
   readonly gpu?: number;
+  /** Numbers beyond the visible GPUs begin again at 0. Default: false, they are refused. */
+  readonly sharesGpus?: boolean;
   /** Paths of the cuda device's libraries and of its kernel cache. */
   readonly cuda?: CudaSettings;
   /** Receives each file of GPU kernels that is ready. */
@@ -50,10 +52,10 @@ export async function openDevice(options: OpenDeviceOptions): Promise<Device> {
 
 /** The device's code is imported here: most of this folder, which only a GPU needs. */
 async function openCuda(options: OpenDeviceOptions): Promise<Device> {
-  const { cuda = {}, gpu: ordinal = 0, onKernels, warn } = options;
+  const { cuda = {}, gpu: ordinal = 0, sharesGpus = false, onKernels, warn } = options;
   const { CudaDevice } = await import("./cuda/cuda-device.ts");
   return CudaDevice.open({
-    ...{ settings: cuda, ordinal },
+    ...{ settings: cuda, ordinal, sharesGpus },
     ...(warn === undefined ? {} : { warn }),
     ...(onKernels === undefined ? {} : { onProgress: onKernels }),
   });

@@ -148,17 +148,12 @@ export class Decoder {
   }
 
   /**
-   * The hidden states that the staged step begins with, [T, E]: those that `output` of the part
-   * before had. Before `forward`, of a decoder that is a part without the beginning.
+   * [T, E] f32: where the staged step begins, of a decoder that is a part without the beginning. To
+   * be filled before `forward`, with what `output` of the part before has.
    */
-  takeHidden(hidden: Float32Array): void {
-    const tokens = this.#tokens;
-    const { hiddenSize, part } = this.spec;
-    assert(
-      part?.begins === false && hidden.length === tokens * hiddenSize,
-      `Cannot take ${hidden.length} hidden states for ${tokens} tokens of ${hiddenSize}`,
-    );
-    this.#device.write(this.#buffers.x, hidden);
+  hiddenInput(): DeviceTensor {
+    assert(this.spec.part?.begins === false, "Cannot begin with hidden states: tokens are wanted");
+    return this.#device.rows(this.#buffers.x, 0, this.#tokens);
   }
 
   /**

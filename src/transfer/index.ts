@@ -14,6 +14,7 @@
  *   gate.ts            who may connect; handshake.ts: the secret
  *   server-session.ts  a reader's connection, at the owner; peer-session.ts: at the reader
  *   shared-memory.ts   memory that peers of this machine map; read-slots.ts: while it is valid
+ *   inherited-memory.ts   memory of a process and of one that it starts
  *   placed-memory.ts   memory that readers reach by a description, as a GPU's
  *   native             the library of native/transfer, its events and tables
  *
@@ -42,6 +43,7 @@ export type {
   WantedPiece,
 } from "./contract.ts";
 export { exposeMemory } from "./exposed-memory.ts";
+export { createInherited, type InheritedMemory, mapInherited } from "./inherited-memory.ts";
 export type {
   TransferClientOptions,
   TransferServerOptions,

@@ -59,8 +59,10 @@ test("steps on a GPU have flags of their own; where its libraries are has none",
 
 test("a model over several processes has flags that say so", () => {
   const words = ["--pipeline-stages", "4", "--pipeline-chunk-tokens", "1024"];
-  const { settings } = settingsOf([...words, "--pipeline-timeout-ms", "9000"], engineFlags);
-  expect(settings).toEqual({ pipeline: { stages: 4, chunkTokens: 1024, timeoutMs: 9000 } });
+  const more = ["--pipeline-timeout-ms", "9000", "--pipeline-share-gpus"];
+  const { settings } = settingsOf([...words, ...more], engineFlags);
+  const numbers = { stages: 4, chunkTokens: 1024, timeoutMs: 9000 };
+  expect(settings).toEqual({ pipeline: { ...numbers, shareGpus: true } });
 });
 
 interface EnumField {

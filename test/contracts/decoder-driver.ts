@@ -137,7 +137,7 @@ export class DecoderDriver {
       ...more,
     };
     this.decoder.stage(step, sampled);
-    if (hidden !== undefined) this.decoder.takeHidden(hidden);
+    if (hidden !== undefined) this.#device.write(this.decoder.hiddenInput(), hidden);
     this.decoder.forward(this.cache);
     chunks.forEach(({ sequence }, i) => {
       this.#computed[sequence] = contexts[i] ?? 0;

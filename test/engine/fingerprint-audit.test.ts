@@ -70,6 +70,7 @@ const keeping: Readonly<Record<string, Change>> = {
   // More stages have no disk: that they have the fingerprint of one is PP3.
   "pipeline.stages": { to: { "pipeline.stages": 1 } },
   "pipeline.chunkTokens": { to: { "pipeline.chunkTokens": 1024 } },
+  "pipeline.shareGpus": { to: { "pipeline.shareGpus": true } },
   "pipeline.timeoutMs": { to: { "pipeline.timeoutMs": 60_000 } },
   "cuda.home": { to: { "cuda.home": "/nonexistent" } },
   "cuda.pythonRoots": { to: { "cuda.pythonRoots": [] } },

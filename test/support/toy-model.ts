@@ -157,6 +157,7 @@ export class ToyModel implements ServedModel {
       forks: 0,
       loads: 0,
       cache: this.#options.cacheReport ?? null,
+      stages: [],
     };
   }
 

@@ -7,12 +7,14 @@ import type {
   DeviceMemoryHandle,
   HostAllocator,
   HostBlocks,
+  HostSlots,
   KvBlockOptions,
   KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
   PeerPool,
+  SlotDirection,
   WeightSource,
 } from "../device.ts";
 import type {
@@ -22,6 +24,7 @@ import type {
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
+import { MappedSlots, mappedSlots } from "../host-slots.ts";
 import {
   describeLocalPool,
   forgetLocalPool,
@@ -251,6 +254,22 @@ export class CpuDevice extends CpuOps implements Device {
     return this.markMoves();
   }
 
+  openHostSlots(memory: readonly Uint8Array[], direction: SlotDirection): HostSlots {
+    return new MappedSlots(memory, direction);
+  }
+
+  putTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
+    const { address, bytes } = cpuTensor(tensor);
+    this.#library.copy(mappedSlots(slots, "out").slot(slot, bytes), address, bytes);
+    return this.markMoves();
+  }
+
+  takeTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
+    const { address, bytes } = cpuTensor(tensor);
+    this.#library.copy(address, mappedSlots(slots, "in").slot(slot, bytes), bytes);
+    return this.markMoves();
+  }
+
   async synchronize(): Promise<void> {}
 
   release(memory: DeviceMemoryHandle): void {
@@ -260,10 +279,11 @@ export class CpuDevice extends CpuOps implements Device {
         memory instanceof CpuMatrix ||
         memory instanceof CpuKvPool ||
         memory instanceof CpuHostBlocks ||
+        memory instanceof MappedSlots ||
         memory instanceof LocalPeerPool,
       "Cannot release another device's memory on cpu",
     );
-    if (memory instanceof LocalPeerPool) return;
+    if (memory instanceof LocalPeerPool || memory instanceof MappedSlots) return;
     if (memory instanceof CpuHostBlocks && !memory.isOwn) return;
     if (memory instanceof CpuKvPool) forgetLocalPool(memory);
     this.#memory.release(memory.address);

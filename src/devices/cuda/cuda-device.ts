@@ -6,6 +6,7 @@ import {
   anyTensor,
   CudaActivation,
   CudaHostBlocks,
+  CudaHostSlots,
   CudaKvPool,
   CudaMatrix,
   CudaPeerPool,
@@ -26,12 +27,14 @@ import type {
   DeviceMemory,
   DeviceMemoryHandle,
   HostBlocks,
+  HostSlots,
   KvBlockOptions,
   KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
   PeerPool,
+  SlotDirection,
   WeightSource,
 } from "../device.ts";
 import type {
@@ -235,9 +238,20 @@ export class CudaDevice extends CudaOps implements Device {
     return this.#session.peers.pull(kvPoolOf(cache), peer, pairs);
   }
 
+  openHostSlots(memory: readonly Uint8Array[], direction: SlotDirection): HostSlots {
+    return this.#session.openHostSlots(memory, direction);
+  }
+
+  putTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
+    return cudaSlots(slots).put(slot, anyTensor(tensor));
+  }
+
+  takeTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
+    return cudaSlots(slots).take(slot, anyTensor(tensor));
+  }
+
   async synchronize(): Promise<void> {
-    this.#session.moves.settle();
-    this.#session.stream.synchronize();
+    this.#session.synchronize();
   }
 
   release(memory: DeviceMemoryHandle): void {
@@ -247,11 +261,16 @@ export class CudaDevice extends CudaOps implements Device {
         memory instanceof CudaMatrix ||
         memory instanceof CudaKvPool ||
         memory instanceof CudaHostBlocks ||
+        memory instanceof CudaHostSlots ||
         memory instanceof CudaPeerPool,
       "Cannot release another device's memory on cuda",
     );
     if (memory instanceof CudaPeerPool) {
       this.#session.peers.close(memory);
+      return;
+    }
+    if (memory instanceof CudaHostSlots) {
+      this.#session.closeHostSlots(memory);
       return;
     }
     if (memory instanceof CudaKvPool) this.#session.moves.forget(memory);
@@ -277,6 +296,11 @@ export class CudaDevice extends CudaOps implements Device {
     this.#session.staging.download(bytes, rows.address);
     return readActivation(rows, bytes);
   }
+}
+
+function cudaSlots(slots: HostSlots): CudaHostSlots {
+  assert(slots instanceof CudaHostSlots, "Cannot use another device's slots on cuda");
+  return slots;
 }
 
 /** The two sides of moves, which have blocks of one size. */

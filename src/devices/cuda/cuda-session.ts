@@ -26,6 +26,7 @@ import {
 import {
   AddressTables,
   allocateArrivals,
+  CudaHostSlots,
   CudaMemory,
   LateReads,
   LayerMoves,
@@ -36,11 +37,14 @@ import {
 import type { CudaContext } from "#devices/cuda/ops";
 import { CublasLt, Products } from "#devices/cuda/products";
 import { FileUploads } from "#devices/cuda/weights";
+import type { SlotDirection } from "../device.ts";
 
 /** Options of opening a GPU. */
 export interface CudaSessionOptions {
   /** Number of the GPU; 0, the first that this process sees, by default. */
   readonly ordinal?: number;
+  /** Numbers beyond the visible GPUs begin again at 0. Default: false, they are refused. */
+  readonly sharesGpus?: boolean;
   /** Paths of libraries and compiled kernels. */
   readonly settings?: CudaSettings;
   /** Receives each file of kernels that is ready. */
@@ -70,6 +74,8 @@ export class CudaSession {
   readonly lateReads: LateReads;
   readonly moves: LayerMoves;
   readonly peers: PeerPools;
+  readonly #hostSlots = new Set<CudaHostSlots>();
+  readonly #warn: ((message: string) => void) | undefined;
   /** CUDA graphs of steps; null where steps are not captured. */
   readonly replays: Replays | null;
   readonly marks: Marks;
@@ -88,6 +94,7 @@ export class CudaSession {
     const { driver, gpu } = primary;
     this.driver = driver;
     this.gpu = gpu;
+    this.#warn = warn;
     this.#primary = primary;
     this.#loaded = loaded;
     this.stream = new CudaStream(driver);
@@ -124,7 +131,7 @@ export class CudaSession {
   static async open(options: CudaSessionOptions): Promise<CudaSession> {
     const { settings = {}, openLibrary = openSystemLibrary, ordinal = 0 } = options;
     const driver = CudaDriver.open(settings, openLibrary);
-    const gpu = chooseGpu(driver, ordinal);
+    const gpu = chooseGpu(driver, ordinal, options.sharesGpus === true);
     const nvrtc = Nvrtc.open(settings, driver.version, openLibrary);
     const cublas = openCublas(driver, options);
     const cache = new KernelCache(settings.cacheFolder ?? null, options.warn);
@@ -147,6 +154,26 @@ export class CudaSession {
     return `cuda ${bootId()}`;
   }
 
+  openHostSlots(memory: readonly Uint8Array[], direction: SlotDirection): CudaHostSlots {
+    const { driver, stream } = this;
+    const options = { driver, memory: this.memory, stream };
+    const warn = this.#warn === undefined ? {} : { warn: this.#warn };
+    const slots = new CudaHostSlots({ ...options, ...warn }, memory, direction);
+    this.#hostSlots.add(slots);
+    return slots;
+  }
+
+  closeHostSlots(slots: CudaHostSlots): void {
+    if (this.#hostSlots.delete(slots)) slots.dispose();
+  }
+
+  /** Waits for everything enqueued. */
+  synchronize(): void {
+    this.moves.settle();
+    this.stream.synchronize();
+    for (const slots of this.#hostSlots) slots.synchronize();
+  }
+
   /** Frees everything. */
   dispose(): void {
     if (this.#disposed) return;
@@ -155,6 +182,7 @@ export class CudaSession {
     this.context.products?.dispose();
     this.lateReads.dispose();
     this.peers.dispose();
+    for (const slots of this.#hostSlots) slots.dispose();
     this.moves.dispose();
     this.files.close();
     this.staging.dispose();
@@ -191,8 +219,9 @@ function openCublas(driver: CudaDriver, options: CudaSessionOptions): CublasLt |
  * The GPU of that number. Throws DEVICE_UNAVAILABLE when the kernels of this version do not run on
  * it.
  */
-function chooseGpu(driver: CudaDriver, ordinal: number): Gpu {
+function chooseGpu(driver: CudaDriver, wanted: number, shares: boolean): Gpu {
   const count = driver.gpuCount();
+  const ordinal = shares && count > 0 ? wanted % count : wanted;
   if (ordinal >= count) {
     throw new EngineError(
       "DEVICE_UNAVAILABLE",

@@ -7,12 +7,14 @@ import type {
   DeviceMemory,
   DeviceMemoryHandle,
   HostBlocks,
+  HostSlots,
   KvBlockOptions,
   KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
   PeerPool,
+  SlotDirection,
   WeightSource,
 } from "../device.ts";
 import type {
@@ -22,6 +24,7 @@ import type {
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
+import { MappedSlots, mappedSlots } from "../host-slots.ts";
 import {
   describeLocalPool,
   forgetLocalPool,
@@ -250,6 +253,22 @@ export class ReferenceDevice implements Device {
     return this.markMoves();
   }
 
+  openHostSlots(memory: readonly Uint8Array[], direction: SlotDirection): HostSlots {
+    return new MappedSlots(memory, direction);
+  }
+
+  putTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
+    const bytes = tensorBytes(tensor);
+    mappedSlots(slots, "out").slot(slot, bytes.length).set(bytes);
+    return this.markMoves();
+  }
+
+  takeTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
+    const bytes = tensorBytes(tensor);
+    bytes.set(mappedSlots(slots, "in").slot(slot, bytes.length));
+    return this.markMoves();
+  }
+
   async synchronize(): Promise<void> {}
 
   /** Memory that nothing refers to is collected. */
@@ -264,6 +283,12 @@ export class ReferenceDevice implements Device {
   seal(): void {}
 
   dispose(): void {}
+}
+
+function tensorBytes(tensor: DeviceTensor): Uint8Array {
+  assert(tensor instanceof HostTensor, "Cannot use another device's tensor on reference");
+  const { buffer, byteOffset, byteLength } = tensor.data;
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 /** The rows of a file's matrix; with `transposed`, its columns. */

@@ -70,6 +70,7 @@ const NO_STATS: EngineStats = {
   forks: 0,
   loads: 0,
   cache: null,
+  stages: [],
 };
 
 /**
@@ -274,7 +275,7 @@ export class EngineClient {
         this.#update(message.stats);
         break;
       case "cacheStats":
-        this.#stats = { ...this.#stats, cache: message.stats };
+        this.#stats = { ...this.#stats, cache: message.stats, stages: message.stages };
         break;
       case "refused":
         this.#fail(message.key, fromWire(message.error));
@@ -312,7 +313,8 @@ export class EngineClient {
   }
 
   #update(stats: LoopStats): void {
-    this.#stats = { ...stats, cache: this.#stats.cache };
+    const { cache, stages } = this.#stats;
+    this.#stats = { ...stats, cache, stages };
   }
 
   #deliver({ outputs, tokenRows, embeddings, failures, report }: StepMessage): void {

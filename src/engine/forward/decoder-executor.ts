@@ -14,6 +14,7 @@ import {
 import type { CacheMoves } from "#kvcache";
 import type { Decoder, StepInput } from "#models";
 import type { RowEdits, SampledBatch, Sampler, SamplingBatch, TokenCandidates } from "#sampling";
+import type { GivenHidden } from "./given-hidden.ts";
 import type { KvDrafter } from "./kv-drafter.ts";
 import type { TokenMover } from "./token-mover.ts";
 
@@ -51,18 +52,18 @@ export class DecoderExecutor implements StepExecutor {
     this.#parts = parts;
   }
 
-  /** `hidden`: of the part before, where the decoder is the end of one; else null. */
+  /** `given`: of the part before, where the decoder is the end of one; else null. */
   async start(
     command: StepCommand,
     onPart: OnPart,
-    hidden: Float32Array | null = null,
+    given: Pick<GivenHidden, "take"> | null = null,
   ): Promise<StartedCommand> {
     const movesMs = this.#move(command);
     if (command.tokens === 0) return new StartedRows({ movesMs, candidates: [], end: NO_END });
     const { decoder, kvCache, sampler, follower } = this.#parts;
     const input = inputOf(command);
     decoder.stage(input, sampler.tokens);
-    if (hidden !== null) decoder.takeHidden(hidden);
+    given?.take(decoder.hiddenInput());
     decoder.forward(kvCache);
     follower?.follow(input, sampler.tokens);
     for (const [place, rows] of command.prompts.entries()) {

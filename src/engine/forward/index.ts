@@ -3,6 +3,8 @@
  *
  *   decoder-executor.ts   the StepExecutor of this process: moves, decoder, sampler
  *   part-executor.ts      the same of a part of a decoder, which hands hidden states on
+ *   given-hidden.ts       hidden states that a part takes; moment.ts, stage-watch.ts: where its
+ *                         time goes
  *   token-mover.ts        moves keys and values of accepted tokens inside the cache
  *   row-drafter.ts        drafts by a network that reads hidden states of the step
  *   kv-drafter.ts         drafts by a network with keys and values of its own
@@ -15,10 +17,18 @@
  */
 export { DecoderExecutor, type DecoderExecutorParts } from "./decoder-executor.ts";
 export { EncoderEngine } from "./encoder-engine.ts";
+export type { GivenHidden } from "./given-hidden.ts";
 export { KvDrafter, type KvDrafterParts, type ScratchSize, scratchBlocks } from "./kv-drafter.ts";
 export { LateTokens, type LateTokensParts } from "./late-tokens.ts";
-export { type NextParts, PartExecutor, type PartExecutorParts } from "./part-executor.ts";
+export { Moment, whenDone } from "./moment.ts";
+export {
+  type NextParts,
+  PartExecutor,
+  type PartExecutorParts,
+  type StepAway,
+} from "./part-executor.ts";
 export { RowDrafter, type RowDrafterParts } from "./row-drafter.ts";
+export { StageWatch, type StepMoments } from "./stage-watch.ts";
 export { TokenMover, type TokenMoverLimits } from "./token-mover.ts";
 export { TreeAcceptance, type TreeAcceptanceParts } from "./tree-acceptance.ts";
 export { runWorstSteps } from "./worst-step.ts";

@@ -39,7 +39,13 @@ export { measureCosts, practise } from "./measured-costs.ts";
 export type { DraftSources } from "./request-drafts.ts";
 export type { HiddenPooling } from "./request-record.ts";
 export type { SequenceTask } from "./sequence-task.ts";
-export type { PromptRows, RowSearch, StepCommand, TokenMoves } from "./step-command.ts";
+export {
+  movesOnly,
+  type PromptRows,
+  type RowSearch,
+  type StepCommand,
+  type TokenMoves,
+} from "./step-command.ts";
 export type { StepEngine } from "./step-engine.ts";
 export {
   type CommandResult,

@@ -114,3 +114,12 @@ export interface RowSearch {
   /** Indices into `logitRows`, rising. */
   readonly rows: readonly number[];
 }
+
+/** The command without its tokens: only its moves are carried out. */
+export function movesOnly(command: StepCommand): StepCommand {
+  return {
+    ...command,
+    ...{ tokens: 0, sequences: 0, prompts: [], searches: [], sampling: null },
+    logitRows: new Int32Array(0),
+  };
+}

@@ -4,11 +4,11 @@
  *   stage-link.ts      the stage behind this one: its process, its steps, its end
  *   stage-server.ts    the other side of it
  *   stage-messages.ts  what they tell each other; frame-channel.ts: as bytes of a local stream
- *   hidden-slots.ts    hidden states, in memory that both reach
+ *   hidden-slots.ts    hidden states, in memory that both map
  *
- * A stage starts the one behind it, hands it each step once its own layers are computed, and hands
- * back what comes of it. So a chain of any length is a stage with a stage behind it, and the last
- * one samples.
+ * A stage starts the one behind it, sends it each step once its own layers are enqueued, says when
+ * the step's hidden states are there, and hands back what comes of it. So a chain of any length is
+ * a stage with a stage behind it, and the last one samples.
  *
  * Invariant: a stage never outlives the one before it: its stream ends with that.
  * Invariant: steps are carried out in the same order at all stages, and so are moves of blocks.
@@ -16,8 +16,14 @@
  * @module
  */
 export { FrameChannel } from "./frame-channel.ts";
-export { HiddenSlots, type SlotSizes } from "./hidden-slots.ts";
-export { SLOTS_FD, STREAM_FD, StageLink, type StageLinkParts } from "./stage-link.ts";
+export { HiddenSlots, SLOT_BYTES_MAX, type SlotSizes } from "./hidden-slots.ts";
+export {
+  type SentStep,
+  SLOTS_FD,
+  STREAM_FD,
+  StageLink,
+  type StageLinkParts,
+} from "./stage-link.ts";
 export type {
   FromStage,
   OfferShape,

@@ -1,9 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Duplex } from "node:stream";
 import { assert, EngineError, type Timer } from "#base";
-import type { CommandResult, PromptPart, StartedCommand, StepCommand } from "#engine/loop";
-import { fromWire, type StageOffer } from "#engine/protocol";
+import type { CommandResult, PromptPart, StepCommand } from "#engine/loop";
+import {
+  fromWire,
+  type HiddenPlace,
+  NO_STAGE_TIMES,
+  type StageOffer,
+  type StageTimes,
+} from "#engine/protocol";
 import type { RowEdits } from "#sampling";
+import { Deferred } from "./deferred.ts";
 import { FrameChannel } from "./frame-channel.ts";
 import { HiddenSlots } from "./hidden-slots.ts";
 import type { FromStage, OfferShape, StageFacts, StagePlan, ToStage } from "./stage-messages.ts";
@@ -31,25 +38,20 @@ export interface StageLinkParts {
   readonly onBroken: (error: EngineError) => void;
 }
 
-/** A promise and what settles it. */
-class Deferred<T> {
-  readonly promise: Promise<T>;
-  resolve!: (value: T) => void;
-  reject!: (error: unknown) => void;
-
-  constructor() {
-    this.promise = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
-    // A rejection is told to those that wait, and is no error where none does.
-    this.promise.catch(() => {});
-  }
-}
-
 interface StepAway {
   readonly onPart: (part: PromptPart) => void;
   readonly result: Deferred<CommandResult>;
+}
+
+/** A step that was sent. */
+export interface SentStep {
+  /**
+   * Tells the stage that the step's hidden states are in their place; not `ok`: they will not come,
+   * and only moves are carried out.
+   */
+  handed(ok: boolean): void;
+  edit(edits: RowEdits): Promise<void>;
+  readonly result: Promise<CommandResult>;
 }
 
 /**
@@ -61,9 +63,12 @@ export class StageLink {
   readonly #parts: StageLinkParts;
   readonly #process: ChildProcess;
   readonly #channel: FrameChannel<FromStage, ToStage>;
-  readonly #slots: HiddenSlots;
+  /** Where hidden states pass to the stage. */
+  readonly slots: HiddenSlots;
   readonly #exited: Promise<void>;
   readonly #steps = new Map<number, StepAway>();
+  /** Those whose hidden states are not there yet: the stage has nothing to say of them. */
+  readonly #unhanded = new Set<number>();
   readonly #offers = new Map<number, Deferred<readonly StageOffer[]>>();
   /** Offers that have not ended, by transfer. */
   readonly #open = new Map<number, Deferred<void>>();
@@ -78,14 +83,16 @@ export class StageLink {
   #heard = 0;
   #broken: EngineError | null = null;
   #closing = false;
+  #times: readonly StageTimes[];
 
   /** Starts the process, which begins to load. */
   constructor(parts: StageLinkParts) {
     this.#parts = parts;
-    const { plan, entry } = parts;
-    this.#slots = HiddenSlots.create(plan.slots);
+    const { plan, entry, stages } = parts;
+    this.#times = Array.from({ length: stages - plan.index }, () => NO_STAGE_TIMES);
+    this.slots = HiddenSlots.create(plan.slots);
     // Its output is diagnosis: the first stage's standard output may be an answer.
-    const stdio = ["ignore", 2, 2, "pipe", this.#slots.fd] as const;
+    const stdio = ["ignore", 2, 2, "pipe", this.slots.fd] as const;
     this.#process = spawn(process.execPath, [entry], { stdio: [...stdio], windowsHide: true });
     // As `stdio` has it; of a process that could not be started there may be none.
     const stream = this.#process.stdio[STREAM_FD] as Duplex;
@@ -116,6 +123,11 @@ export class StageLink {
     return this.#process.pid;
   }
 
+  /** Where the time of the stages behind went, as their last results had it. */
+  get times(): readonly StageTimes[] {
+    return this.#times;
+  }
+
   /** What the stages have once the present part of loading is done. */
   async loaded(): Promise<StageFacts> {
     assert(this.#loading !== null, "Cannot wait for a stage that loads nothing");
@@ -130,33 +142,38 @@ export class StageLink {
   }
 
   /**
-   * Sends a step with the hidden states of its tokens, none where it only moves blocks. Where the
-   * stage is gone, its end says so.
+   * Sends a step, with the place where the hidden states of its tokens will be, none where it only
+   * moves blocks. Where the stage is gone, its end says so.
    */
   start(
     command: StepCommand,
-    hidden: Float32Array | null,
+    hidden: HiddenPlace | null,
     onPart: (part: PromptPart) => void,
-  ): Omit<StartedCommand, "movesMs"> {
-    const broken = this.#broken;
-    if (broken !== null) return { edit: async () => {}, finish: () => Promise.reject(broken) };
-    if (isEmpty(command)) return NOTHING_STARTED;
+  ): SentStep {
+    const result = new Deferred<CommandResult>();
+    if (this.#broken !== null) result.reject(this.#broken);
+    else if (isEmpty(command)) result.resolve(NO_RESULT);
+    if (this.#broken !== null || isEmpty(command)) return sentNowhere(result.promise);
     this.#dropUnedited();
     const step = this.#nextStep++;
-    if (hidden !== null) this.#slots.write(step, hidden);
-    const result = new Deferred<CommandResult>();
     this.#steps.set(step, { onPart, result });
-    const used = usedPart(command);
-    this.#channel.send({ type: "step", step, command: used, floats: hidden?.length ?? 0 });
+    if (hidden !== null) this.#unhanded.add(step);
+    this.#channel.send({ type: "step", step, command: usedPart(command), hidden });
     this.#watch();
     const rows = command.sampling?.edited === true ? command.sampling.count : 0;
     if (rows > 0) this.#unedited = step;
     return {
+      handed: (ok) => {
+        if (ok && hidden !== null) this.slots.show(hidden.slot, hidden.bytes);
+        this.#unhanded.delete(step);
+        this.#channel.send({ type: "handed", step, ok });
+        this.#watch();
+      },
       edit: async (edits: RowEdits) => {
         if (edits.first + edits.count === rows) this.#unedited = null;
         this.#channel.send({ type: "edits", step, edits });
       },
-      finish: () => result.promise,
+      result: result.promise,
     };
   }
 
@@ -206,7 +223,7 @@ export class StageLink {
     const cancel = this.#parts.timer.after(END_MS, () => this.#process.kill("SIGKILL"));
     await this.#exited;
     cancel();
-    this.#slots.close();
+    this.slots.close();
     this.#settleTransfers();
   }
 
@@ -235,6 +252,7 @@ export class StageLink {
         this.#steps.get(message.step)?.onPart(message.part);
         break;
       case "result":
+        this.#times = message.times;
         this.#endStep(message.step)?.resolve(message.result);
         break;
       case "stepFailed":
@@ -257,13 +275,15 @@ export class StageLink {
 
   /** A step whose edits did not come is dropped, there and here. */
   #dropUnedited(): void {
-    if (this.#unedited !== null) this.#steps.delete(this.#unedited);
+    const step = this.#unedited;
+    if (step !== null) this.#endStep(step)?.reject(new Error("The step was dropped"));
     this.#unedited = null;
   }
 
   #endStep(step: number): Deferred<CommandResult> | null {
     const away = this.#steps.get(step);
     this.#steps.delete(step);
+    this.#unhanded.delete(step);
     return away?.result ?? null;
   }
 
@@ -271,7 +291,7 @@ export class StageLink {
   #watch(): void {
     this.#stopWatching();
     if (this.#closing || this.#broken !== null) return;
-    if (this.#steps.size + this.#offers.size === 0) return;
+    if (this.#steps.size - this.#unhanded.size + this.#offers.size === 0) return;
     const { timer, timeoutMs } = this.#parts;
     const heard = this.#heard;
     this.#stopWatching = timer.after(timeoutMs, () => {
@@ -297,16 +317,18 @@ export class StageLink {
     for (const { result } of this.#steps.values()) result.reject(error);
     for (const offers of this.#offers.values()) offers.reject(error);
     this.#steps.clear();
+    this.#unhanded.clear();
     this.#offers.clear();
     this.#settleTransfers();
     this.#parts.onBroken(error);
   }
 }
 
-const NOTHING_STARTED: Omit<StartedCommand, "movesMs"> = {
-  edit: async () => {},
-  finish: async () => ({ sampled: null, candidates: [] }),
-};
+const NO_RESULT: CommandResult = { sampled: null, candidates: [] };
+
+function sentNowhere(result: Promise<CommandResult>): SentStep {
+  return { handed: () => {}, edit: async () => {}, result };
+}
 
 function isEmpty({ tokens, moves, jobs, peerJobs }: StepCommand): boolean {
   return tokens + moves.length + jobs.length + peerJobs.length === 0;

@@ -1,6 +1,12 @@
 /** What a stage and the one behind it tell each other. */
 import type { CommandResult, PromptPart, StepCommand } from "#engine/loop";
-import type { EngineOptions, StageOffer, WireError } from "#engine/protocol";
+import type {
+  EngineOptions,
+  HiddenPlace,
+  StageOffer,
+  StageTimes,
+  WireError,
+} from "#engine/protocol";
 import type { RowEdits } from "#sampling";
 import type { SlotSizes } from "./hidden-slots.ts";
 
@@ -27,13 +33,15 @@ export type ToStage =
   /** Weights are there: memory of steps for sequences of so many tokens. */
   | { readonly type: "steps"; readonly contextTokensMax: number }
   | { readonly type: "pool"; readonly blocks: number; readonly hostBlocks: number }
-  /** A step whose `floats` hidden states are in the slot of its number. */
+  /** A step, and where its hidden states will be; null: it only moves blocks. */
   | {
       readonly type: "step";
       readonly step: number;
       readonly command: StepCommand;
-      readonly floats: number;
+      readonly hidden: HiddenPlace | null;
     }
+  /** The step's hidden states are there; not `ok`: they will not come, it only moves blocks. */
+  | { readonly type: "handed"; readonly step: number; readonly ok: boolean }
   | { readonly type: "edits"; readonly step: number; readonly edits: RowEdits }
   | ({ readonly type: "offer" } & OfferShape)
   | { readonly type: "endOffer"; readonly transfer: number; readonly reason: string };
@@ -53,7 +61,13 @@ export type FromStage =
   | { readonly type: "failed"; readonly error: WireError }
   | { readonly type: "warning"; readonly message: string }
   | { readonly type: "part"; readonly step: number; readonly part: PromptPart }
-  | { readonly type: "result"; readonly step: number; readonly result: CommandResult }
+  | {
+      readonly type: "result";
+      readonly step: number;
+      readonly result: CommandResult;
+      /** Of this stage and all behind it, since their start. */
+      readonly times: readonly StageTimes[];
+    }
   | { readonly type: "stepFailed"; readonly step: number; readonly error: WireError }
   | { readonly type: "offers"; readonly transfer: number; readonly offers: readonly StageOffer[] }
   /** No piece of the transfer is read any more. */

@@ -1,23 +1,37 @@
 import { assert, type EngineError, messageOf } from "#base";
-import { MovesFailed, type PromptPart, type StartedCommand, type StepCommand } from "#engine/loop";
-import { type StageOffer, stepFailure, toWire } from "#engine/protocol";
+import {
+  MovesFailed,
+  movesOnly,
+  type PromptPart,
+  type StartedCommand,
+  type StepCommand,
+} from "#engine/loop";
+import {
+  type HiddenPlace,
+  type StageOffer,
+  type StageTimes,
+  stepFailure,
+  toWire,
+} from "#engine/protocol";
+import { Deferred } from "./deferred.ts";
 import type { FrameChannel } from "./frame-channel.ts";
-import type { HiddenSlots } from "./hidden-slots.ts";
 import type { FromStage, OfferShape, StageFacts, StagePlan, ToStage } from "./stage-messages.ts";
 
 /** Computes the steps of a stage, and of all behind it. */
 export interface StageExecutor {
-  /** As `StepExecutor.start`, with the hidden states of the stage before; null: there are none. */
+  /** As `StepExecutor.start`; the hidden states of the stage before are there. Null: of none. */
   start(
     command: StepCommand,
     onPart: (part: PromptPart) => void,
-    hidden: Float32Array | null,
+    hidden: HiddenPlace | null,
   ): Promise<StartedCommand>;
 }
 
 /** A stage that was loaded. */
 export interface LoadedStage {
   readonly executor: StageExecutor;
+  /** Where the time of its steps went, and of those of all stages behind. */
+  times(): readonly StageTimes[];
   /** Waits, while messages are taken in, until the device has computed all that was started. */
   settled(): Promise<void>;
   /** Offers a transfer's pieces here and at the stages behind. */
@@ -33,7 +47,6 @@ export interface StageLoader {
   pool(sizes: { readonly blocks: number; readonly hostBlocks: number }): Promise<{
     readonly facts: StageFacts;
     readonly stage: LoadedStage;
-    readonly slots: HiddenSlots;
   }>;
   /** Ends what was loaded. */
   close(): Promise<void>;
@@ -45,9 +58,11 @@ export class StageServer {
   readonly #loader: StageLoader;
   /** Settles when the process may end. */
   readonly ended: Promise<string>;
-  #loaded: { readonly stage: LoadedStage; readonly slots: HiddenSlots } | null = null;
+  #loaded: LoadedStage | null = null;
   /** Settles when all messages so far were carried out, as far as steps start. */
   #last: Promise<void> = Promise.resolve();
+  /** Of steps that came: whether their hidden states are there. */
+  readonly #handed = new Map<number, Deferred<boolean>>();
   /** Steps that wait for edits, and the rows of each. */
   readonly #started = new Map<number, StartedCommand>();
   readonly #rows = new Map<number, number>();
@@ -61,6 +76,12 @@ export class StageServer {
     });
     channel.listen({
       onMessage: (message) => {
+        // Overtakes the steps that wait: they wait for this.
+        if (message.type === "handed") {
+          this.#handed.get(message.step)?.resolve(message.ok);
+          return;
+        }
+        if (message.type === "step") this.#handed.set(message.step, new Deferred());
         this.#last = this.#last
           .then(() => this.#carryOut(message))
           .catch((error: unknown) => this.#break(error));
@@ -76,11 +97,11 @@ export class StageServer {
 
   /** Frees what was loaded. */
   async close(): Promise<void> {
-    await this.#loaded?.stage.close();
+    await this.#loaded?.close();
     await this.#loader.close();
   }
 
-  async #carryOut(message: ToStage): Promise<void> {
+  async #carryOut(message: Exclude<ToStage, { readonly type: "handed" }>): Promise<void> {
     switch (message.type) {
       case "load":
         return await this.#load(() => this.#loader.weights(message.plan));
@@ -88,8 +109,8 @@ export class StageServer {
         return await this.#load(() => this.#loader.steps(message.contextTokensMax));
       case "pool":
         return await this.#load(async () => {
-          const { facts, ...loaded } = await this.#loader.pool(message);
-          this.#loaded = loaded;
+          const { facts, stage } = await this.#loader.pool(message);
+          this.#loaded = stage;
           return facts;
         });
       case "step":
@@ -115,7 +136,7 @@ export class StageServer {
 
   get #stage(): LoadedStage {
     assert(this.#loaded !== null, "Cannot run a stage that is not loaded");
-    return this.#loaded.stage;
+    return this.#loaded;
   }
 
   async #load(part: () => Promise<StageFacts>): Promise<void> {
@@ -128,16 +149,17 @@ export class StageServer {
 
   async #start({
     step,
-    command,
-    floats,
+    command: sent,
+    hidden,
   }: Extract<ToStage, { readonly type: "step" }>): Promise<void> {
-    assert(this.#loaded !== null, "Cannot run a stage that is not loaded");
-    const { stage, slots } = this.#loaded;
+    const { executor } = this.#stage;
+    const isThere = hidden === null || (await this.#handed.get(step)?.promise) === true;
+    this.#handed.delete(step);
+    const command = isThere ? sent : movesOnly(sent);
     const onPart = (part: PromptPart) => this.#channel.send({ type: "part", step, part });
     let started: StartedCommand;
     try {
-      const hidden = floats === 0 ? null : slots.read(step, floats);
-      started = await stage.executor.start(command, onPart, hidden);
+      started = await executor.start(command, onPart, isThere ? hidden : null);
     } catch (error) {
       if (error instanceof MovesFailed) throw error.cause;
       this.#failStep(step, error);
@@ -159,7 +181,9 @@ export class StageServer {
     void this.#stage
       .settled()
       .then(() => started.finish())
-      .then((result) => this.#channel.send({ type: "result", step, result }))
+      .then((result) => {
+        this.#channel.send({ type: "result", step, result, times: this.#stage.times() });
+      })
       .catch((error: unknown) => this.#failStep(step, error));
   }
 

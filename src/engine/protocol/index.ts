@@ -9,6 +9,7 @@
  *   loaded-drafts.ts  what a model's tokens are drafted by; speculation-info.ts: what callers see
  *   kv-source.ts    other engines that give keys and values of a prompt; kv-fill.ts: blocks that
  *                   are fetched for later requests
+ *   stage-offer.ts, stage-times.ts  what stages of a model tell of transfers, and of their time
  *   earlier-tokens.ts  what other engines generated of a request
  *   heartbeat.ts    shows callers whether the engine still runs
  *   embed-length.ts errors and warnings about texts to embed
@@ -84,6 +85,7 @@ export {
 } from "./protocol.ts";
 export type { DrafterInfo, DraftLimits, SpeculationInfo } from "./speculation-info.ts";
 export type { StageOffer } from "./stage-offer.ts";
+export { type HiddenPlace, NO_STAGE_TIMES, type StageTimes } from "./stage-times.ts";
 export type {
   CacheLevelName,
   CacheLevelReport,

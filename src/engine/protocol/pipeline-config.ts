@@ -16,6 +16,13 @@ export const PipelineOptions = z.strictObject({
     .positive()
     .default(2048)
     .describe("Most tokens of a step of several stages, in place of stepTokensMax."),
+  shareGpus: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Stages share GPUs where fewer are visible: to try them out, since it is no faster. Give " +
+        "kvCache.poolBytes then: a stage does not know what others on its GPU will take.",
+    ),
   timeoutMs: z
     .int()
     .min(1000)

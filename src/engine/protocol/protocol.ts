@@ -213,8 +213,8 @@ export interface StepMessage extends Omit<StepOutput, "outputs">, PackedOutputs 
 /** The engine's part of `ModelInfo`; the calling thread adds names and text support. */
 export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
 
-/** Statistics posted with every step. Those of the cache are larger, and posted less often. */
-export type LoopStats = Omit<EngineStats, "cache">;
+/** Statistics posted with every step. The others are larger, and posted less often. */
+export type LoopStats = Omit<EngineStats, "cache" | "stages">;
 
 export interface ReadyMessage {
   readonly type: "ready";
@@ -229,8 +229,12 @@ export type FromEngine =
   | StepMessage
   /** Statistics changed without a step, e.g. a request was aborted while none ran. */
   | { readonly type: "stats"; readonly stats: LoopStats }
-  /** All levels of the cache; precedes the message with the matching statistics. */
-  | { readonly type: "cacheStats"; readonly stats: CacheReport }
+  /** All levels of the cache, and stages; precedes the message with the matching statistics. */
+  | {
+      readonly type: "cacheStats";
+      readonly stats: CacheReport;
+      readonly stages: EngineStats["stages"];
+    }
   | ({ readonly type: "refused" } & RequestFailure)
   /** Cache events since the last such message; never empty. */
   | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }

@@ -1,4 +1,5 @@
 import type { CacheStats, LevelStats } from "#kvcache";
+import type { StageTimes } from "./stage-times.ts";
 
 /** The engine's statistics at one moment, for metrics and health. */
 export interface EngineStats {
@@ -39,6 +40,8 @@ export interface EngineStats {
   readonly loads: number;
   /** Null for a model without a cache. While steps run, it may be 100 ms old. */
   readonly cache: CacheReport | null;
+  /** Of each stage, in their order; none where the model is in one process. As old as `cache`. */
+  readonly stages: readonly StageTimes[];
 }
 
 /** Where blocks are, the nearest first. */

@@ -13,7 +13,7 @@ export function openEngineDevice(
     kind: options.device,
     warn: context.warn,
     cuda: cudaSettings(options),
-    gpu: stage,
+    ...{ gpu: stage, sharesGpus: options.pipeline.shareGpus },
     sharedBy: options.pipeline.stages,
     onKernels: ({ done, total, cached }) => {
       if (!cached) context.onProgress({ part: "kernels", done, total });

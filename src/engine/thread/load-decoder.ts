@@ -1,7 +1,14 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 
 import { TREE_NODES_MAX } from "#base";
-import { DecoderExecutor, KvDrafter, PartExecutor, RowDrafter } from "#engine/forward";
+import type { HostSlots } from "#devices";
+import {
+  DecoderExecutor,
+  KvDrafter,
+  PartExecutor,
+  type PartExecutorParts,
+  RowDrafter,
+} from "#engine/forward";
 import { CommandRunner, Engine, type StepExecutor } from "#engine/loop";
 import type { StageLink } from "#engine/pipeline";
 import {
@@ -47,6 +54,7 @@ import { weightFormatFor } from "./memory-plan.ts";
 import { startExchange } from "./open-exchange.ts";
 import { fleetFingerprint, openMemory } from "./open-memory.ts";
 import { checkTravel, openStages, type PipelinePlace, withStages } from "./pipeline-stages.ts";
+import { openOut } from "./stage-hidden.ts";
 
 /** Default `prefillMsMax` of a CPU: most ms that prompts delay other sequences' tokens. */
 const CPU_PREFILL_MS = 50;
@@ -82,9 +90,10 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
       const contextTokensMax = plan.contextTokensMax();
       next?.load({ type: "steps", contextTokensMax });
       const wanted = { spec: part.spec, weights, plan, drafter, contextTokensMax };
+      const out = next && openOut(device, next);
       const step = await makeSteps(loading, wanted);
       await limitedBy(plan, place, model, weights);
-      return step;
+      return { ...step, out };
     });
     const cached = { spec, weights, parameters, plan, follower, next };
     const memory = await phases.run("cache", () => openMemory(loading, cached));
@@ -136,14 +145,15 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   for (const text of idleSettings(options, found)) context.warn(text);
   const { decoder, sampler, builder, writer } = parts.step;
   const follower = kvDrafterOf(loading, parts);
-  const common = { device, decoder, memory, kvCache: memory.blocks, clock: context.clock };
+  const { clock, timer } = context;
+  const common = { device, decoder, memory, kvCache: memory.blocks, clock };
+  const part = partExecutorOf(parts, { ...common, timer });
   const executor: StepExecutor =
-    next !== null
-      ? new PartExecutor({ ...common, next })
-      : new DecoderExecutor({
-          ...{ ...common, sampler, follower, promptRowsMax: PROMPT_LOGIT_ROWS },
-          tokenMover: parts.step.tokenMover,
-        });
+    part ??
+    new DecoderExecutor({
+      ...{ ...common, sampler, follower, promptRowsMax: PROMPT_LOGIT_ROWS },
+      tokenMover: parts.step.tokenMover,
+    });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize } = spec;
   const { contextTokensMax } = scheduler;
@@ -182,7 +192,25 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   const exchanging = { engine, memory, fingerprint, ...limits, stages: next };
   const exchange = loading.way && startExchange(loading.way, context, exchanging);
   const loaded = { engine, generator: engine, device, info, memory };
-  return { ...loaded, kvEvents: memory.cache, exchange, stages: next };
+  return { ...loaded, kvEvents: memory.cache, exchange, stages: stagesOf(part, next) };
+}
+
+/** Null: all layers are here. */
+function partExecutorOf(
+  { next, step: { out } }: LoadedParts,
+  common: Omit<PartExecutorParts, "next" | "out">,
+): PartExecutor | null {
+  return next === null || out === null ? null : new PartExecutor({ ...common, next, out });
+}
+
+function stagesOf(first: PartExecutor | null, next: StageLink | null): LoadedModel["stages"] {
+  if (first === null || next === null) return null;
+  return {
+    close: () => next.close(),
+    get times() {
+      return [first.times, ...next.times];
+    },
+  };
 }
 
 function infoOf(
@@ -229,7 +257,8 @@ interface LoadedParts extends DecoderParts {
   /** Of all stages. */
   readonly parameters: number;
   readonly plan: CachePlan;
-  readonly step: StepParts;
+  /** `out`: where hidden states leave the device; null: nowhere. */
+  readonly step: StepParts & { readonly out: HostSlots | null };
   readonly memory: CacheMemory;
   /** The stages behind this one; null: all layers are here. */
   readonly next: StageLink | null;

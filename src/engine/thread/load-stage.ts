@@ -1,15 +1,14 @@
 /** A stage of a model behind the first one: its layers, their part of each block, and its steps. */
 import { assert } from "#base";
 import { openCheckpoint } from "#checkpoint";
-import type { Device, HostBlocks, KvPool } from "#devices";
+import type { Device, HostBlocks, HostSlots, KvPool } from "#devices";
 import { openPeerPort, PeerTraffic, type PortOffer, stagedLink } from "#engine/exchange";
-import { DecoderExecutor, PartExecutor } from "#engine/forward";
+import { DecoderExecutor, PartExecutor, whenDone } from "#engine/forward";
 import {
   HiddenSlots,
   type LoadedStage,
   type OfferShape,
   SLOTS_FD,
-  type StageExecutor,
   type StageFacts,
   type StageLoader,
   type StagePlan,
@@ -25,9 +24,7 @@ import type { LoadContext, Loading } from "./loading.ts";
 import { makeSteps, PROMPT_LOGIT_ROWS, type StepParts } from "./make-steps.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 import { factsOf, openStages, type PipelinePlace } from "./pipeline-stages.ts";
-
-/** How often a stage looks whether its device has computed what was started. */
-const LOOK_MS = 1;
+import { IncomingHidden, lastStage, middleStage, openOut } from "./stage-hidden.ts";
 
 /** What a stage has once its weights are loaded. */
 interface WeightedStage {
@@ -39,6 +36,12 @@ interface WeightedStage {
   readonly makeSteps: (contextTokensMax: number) => Promise<StepParts>;
 }
 
+/** Where hidden states come from, and go to; null: nowhere, it is the last stage. */
+interface HiddenWays {
+  readonly incoming: IncomingHidden;
+  readonly out: HostSlots | null;
+}
+
 /** What a stage tells the one before beside what it is asked. */
 export type StageEvents = Pick<StageServer, "broken" | "sent" | "offerEnded">;
 
@@ -46,7 +49,7 @@ export type StageEvents = Pick<StageServer, "broken" | "sent" | "offerEnded">;
 export class StageLoad implements StageLoader {
   readonly #context: LoadContext;
   #weighted: WeightedStage | null = null;
-  #steps: StepParts | null = null;
+  #steps: (StepParts & HiddenWays) | null = null;
   readonly #events: StageEvents;
   /** Offers that have not ended, by transfer. */
   readonly #offers = new Map<number, PortOffer>();
@@ -95,17 +98,23 @@ export class StageLoad implements StageLoader {
   }
 
   async steps(contextTokensMax: number): Promise<StageFacts> {
-    const { place, makeSteps } = this.#atWeights;
+    const { plan, place, loading, makeSteps } = this.#atWeights;
     place.next?.load({ type: "steps", contextTokensMax });
-    this.#steps = await makeSteps(contextTokensMax);
+    const { device } = loading;
+    // Before blocks, which on a GPU take nearly all remaining memory.
+    const ways = {
+      incoming: new IncomingHidden(device, HiddenSlots.inherit(SLOTS_FD, plan.slots)),
+      out: place.next && openOut(device, place.next),
+    };
+    this.#steps = { ...(await makeSteps(contextTokensMax)), ...ways };
     return await this.#facts();
   }
 
   async pool(sizes: { readonly blocks: number; readonly hostBlocks: number }) {
-    const { plan, loading, place, cache } = this.#atWeights;
+    const { loading, place, cache } = this.#atWeights;
     const { device, context } = loading;
     assert(this.#steps !== null, "Cannot allocate blocks before there are steps");
-    const { decoder, sampler } = this.#steps;
+    const { decoder, sampler, incoming, out } = this.#steps;
     const { blocks, hostBlocks } = sizes;
     place.next?.load({ type: "pool", blocks, hostBlocks });
     const pool = device.allocateKvPool({ ...cache.block, blocks });
@@ -127,19 +136,24 @@ export class StageLoad implements StageLoader {
       carryOut: ({ moves, jobs, peerJobs }: Parameters<StageExecutorMemory["carryOut"]>[0]) =>
         mover.carryOut(moves, jobs, peerJobs),
     };
-    const common = { device, decoder, memory, kvCache: pool, clock };
-    const executor: StageExecutor =
-      place.next === null
-        ? new DecoderExecutor({
-            ...{ ...common, sampler, tokenMover: null, follower: null },
-            promptRowsMax: PROMPT_LOGIT_ROWS,
-          })
-        : new PartExecutor({ ...common, next: place.next });
+    const common = { device, decoder, memory, kvCache: pool, clock, timer };
+    const executor =
+      place.next === null || out === null
+        ? lastStage(
+            new DecoderExecutor({
+              ...{ ...common, sampler, tokenMover: null, follower: null },
+              promptRowsMax: PROMPT_LOGIT_ROWS,
+            }),
+            incoming,
+            common,
+          )
+        : middleStage(new PartExecutor({ ...common, next: place.next, out }), incoming);
     const facts = await this.#facts();
     device.seal();
     const stage: LoadedStage = {
       executor,
-      settled: () => settled(loading),
+      times: () => [executor.times, ...(place.next?.times ?? [])],
+      settled: () => whenDone(device.markOps(), timer),
       offer: (shape) => this.#offer(shape, pool.bytesPerBlock),
       endOffer: (transfer, reason) => {
         this.#offers.get(transfer)?.fail(reason);
@@ -153,7 +167,7 @@ export class StageLoad implements StageLoader {
         shared?.release();
       },
     };
-    return { facts, stage, slots: new HiddenSlots(SLOTS_FD, plan.slots) };
+    return { facts, stage };
   }
 
   async close(): Promise<void> {
@@ -201,14 +215,6 @@ async function openWay({ kvTransfer }: EngineOptions, { timer }: LoadContext) {
 }
 
 type StageExecutorMemory = ConstructorParameters<typeof PartExecutor>[0]["memory"];
-
-/** Waits until the device has computed all that was started; this thread does other work. */
-async function settled({ device, context }: Loading): Promise<void> {
-  const mark = device.markOps();
-  while (!mark.isDone()) {
-    await new Promise<void>((resolve) => context.timer.after(LOOK_MS, resolve));
-  }
-}
 
 function release(device: Device, [pool, host]: readonly [KvPool, HostBlocks | null]): void {
   device.release(pool);

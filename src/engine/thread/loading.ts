@@ -4,7 +4,13 @@ import type { Checkpoint } from "#checkpoint";
 import type { Device } from "#devices";
 import type { KvExchange } from "#engine/exchange";
 import type { Engine, StepEngine } from "#engine/loop";
-import type { EngineInfo, LoadMessage, LoadPhase, LoadProgress } from "#engine/protocol";
+import type {
+  EngineInfo,
+  LoadMessage,
+  LoadPhase,
+  LoadProgress,
+  StageTimes,
+} from "#engine/protocol";
 import type { CacheMemory } from "#engine/tiers";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
 import type { WeightSupply } from "#models";
@@ -26,9 +32,16 @@ export interface LoadedEngine {
   /** Gives blocks to other engines and takes theirs; null: they stay here. */
   readonly exchange: KvExchange | null;
   /** The processes that have the model's further layers; null: all are here. */
-  readonly stages: { close(): Promise<void> } | null;
+  readonly stages: LoadedStages | null;
   /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
+}
+
+/** The further stages of a model, and what is known of all. */
+export interface LoadedStages {
+  close(): Promise<void>;
+  /** Of all stages, the first one included. */
+  readonly times: readonly StageTimes[];
 }
 
 /** What the thread itself asks of a cache's memory. */

@@ -1,7 +1,7 @@
 /** The stages of a model that is spread over several processes, as each of them sees it. */
 import { fileURLToPath } from "node:url";
 import { EngineError } from "#base";
-import { type StageFacts, StageLink } from "#engine/pipeline";
+import { SLOT_BYTES_MAX, type StageFacts, StageLink } from "#engine/pipeline";
 import { type EngineOptions, isPipelined, loadedDrafts } from "#engine/protocol";
 import { type DecoderModel, type KvLayout, type LayerRange, layerRanges } from "#models";
 import type { Loading } from "./loading.ts";
@@ -60,17 +60,30 @@ export function openStages(loading: Loading, model: DecoderModel, index: number)
   checkOptions(options);
   const range = ranges[index] ?? null;
   if (index === stages - 1) return { range, next: null };
-  const floatsPerSlot = options.scheduler.stepTokensMax * spec.hiddenSize;
+  const bytesPerSlot = slotBytes(options, spec.hiddenSize);
   const next = new StageLink({
     entry: entryPath(),
     plan: {
       ...{ index: index + 1, path, options: { ...options, device: device.kind } },
-      slots: { slots: stages + SPARE_SLOTS, floatsPerSlot },
+      slots: { slots: stages + SPARE_SLOTS, bytesPerSlot },
     },
     ...{ stages, timeoutMs, timer: context.timer, warn: context.warn },
     onBroken: context.onBroken,
   });
   return { range, next };
+}
+
+/** Of the hidden states of a chunk. */
+function slotBytes({ scheduler }: EngineOptions, hiddenSize: number): number {
+  const { stepTokensMax } = scheduler;
+  const bytesPerToken = hiddenSize * Float32Array.BYTES_PER_ELEMENT;
+  const tokensMax = Math.floor(SLOT_BYTES_MAX / bytesPerToken);
+  if (stepTokensMax <= tokensMax) return stepTokensMax * bytesPerToken;
+  throw unusable("pipeline.chunkTokens", {
+    wanted: `at most ${tokensMax}, whose hidden states are 4 GiB`,
+    current: String(stepTokensMax),
+    remedy: "lower it",
+  });
 }
 
 /** Runs the work of loading with the stages behind, which end if it fails. */

@@ -245,10 +245,11 @@ export class EngineService {
     if (exchange.hasJobs) this.#woken = true;
   }
 
-  #postCacheStats({ memory, info }: LoadedEngine): void {
+  #postCacheStats({ memory, info, stages }: LoadedEngine): void {
     if (memory === null) return;
     this.#cacheStatsMs = this.#clock.nowMs();
-    this.#clients.post({ type: "cacheStats", stats: cacheStats(memory, info.bytesPerBlock) });
+    const stats = cacheStats(memory, info.bytesPerBlock);
+    this.#clients.post({ type: "cacheStats", stats, stages: stages?.times ?? [] });
   }
 
   /** Posts the cache's events since the last call: once a step, and after changes in between. */

@@ -28,6 +28,8 @@ export interface TransferLibrary {
   createShared(name: string, bytes: number, address: BigUint64Array): number;
   /** 0: not on this machine, not what it is said to be, or not allowed. */
   mapShared(pid: number, fd: number, name: string, bytes: number): bigint | number;
+  /** 0: the descriptor has fewer bytes, or cannot be mapped. */
+  mapInherited(fd: number, bytes: number): bigint | number;
   releaseShared(address: bigint, bytes: number, fd: number): void;
   view(address: bigint, bytes: number): ArrayBuffer;
 }
@@ -72,6 +74,7 @@ function load(): TransferLibrary | null {
     mapShared: native(
       "uint64_t perigee_shared_map(int32_t pid, int32_t fd, const char *name, int64_t bytes)",
     ),
+    mapInherited: native("uint64_t perigee_shared_inherit(int32_t fd, int64_t bytes)"),
     releaseShared: native("void perigee_shared_release(uint64_t address, int64_t n, int32_t fd)"),
     view: koffi.view,
   };

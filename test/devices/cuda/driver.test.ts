@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
-import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
+import { CudaSession, type CudaSessionOptions } from "../../../src/devices/cuda/cuda-session.ts";
 import { CudaDriver, cudaVersionText } from "../../../src/devices/cuda/driver/driver.ts";
 import { describeGpu } from "../../../src/devices/cuda/driver/gpu.ts";
 import {
@@ -28,10 +28,14 @@ function failureOf(action: () => unknown): EngineError {
   throw new Error("nothing thrown");
 }
 
-async function sessionFailure(driver: ScriptedDriver, more = {}): Promise<EngineError> {
+async function sessionFailure(
+  driver: ScriptedDriver,
+  more = {},
+  options: Pick<CudaSessionOptions, "ordinal" | "sharesGpus"> = {},
+): Promise<EngineError> {
   const openLibrary = scriptedLibraries({ "libcuda.so.1": scriptedDriver(driver), ...more });
   try {
-    await CudaSession.open({ settings, openLibrary });
+    await CudaSession.open({ settings, openLibrary, ...options });
   } catch (error) {
     if (error instanceof EngineError) return error;
     throw error;
@@ -70,6 +74,17 @@ describe("a machine that lacks something gets one line with the remedy", () => {
     const error = await sessionFailure({ gpus: [] });
     expect(error.code).toBe("DEVICE_UNAVAILABLE");
     expect(error.message).toMatch(/GPU 0 wanted, 0 visible; look at nvidia-smi/);
+  });
+
+  test("[PP18] a GPU for each stage is wanted, unless they share", async () => {
+    // Too old, so that the error names the one that was chosen.
+    const old = { gpus: [[7, 0] as const, [7, 5] as const] };
+    const alone = await sessionFailure(old, {}, { ordinal: 3 });
+    expect(alone.message).toMatch(/GPU 3 wanted, 2 visible; look at nvidia-smi/);
+    const shared = await sessionFailure(old, {}, { ordinal: 3, sharesGpus: true });
+    expect(shared.message).toMatch(/GPU 1 has 7\.5/);
+    const none = await sessionFailure({ gpus: [] }, {}, { ordinal: 3, sharesGpus: true });
+    expect(none.message).toMatch(/GPU 3 wanted, 0 visible/);
   });
 
   test("a GPU that is too small", async () => {

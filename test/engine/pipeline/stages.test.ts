@@ -95,6 +95,31 @@ describe("several stages", () => {
     },
   );
 
+  test.for(["bfloat16", "int8"] as const)(
+    "[PP16] so they do with weights of %s",
+    async (format) => {
+      const weights = format === "int8" ? { quantization: format } : { dtype: format };
+      const ask = async (stages: number) => {
+        await using llm = await load(stages, { dtype: "auto", ...weights });
+        const results = await llm.generate(prompts, { temperature: 0, maxTokens: 8, logprobs: 1 });
+        return results.map(({ completions }) => completions[0]?.logprobs);
+      };
+      expect(await ask(2)).toEqual(await ask(1));
+    },
+  );
+
+  test("[PP17] where the time of their steps goes is in the figures", async () => {
+    await using llm = await load(2);
+    expect(llm.stats().stages.map(({ steps }) => steps)).toEqual([0, 0]);
+    const promptTokenIds = Array.from({ length: 90 }, (_, place) => 3 + place);
+    await llm.generate({ promptTokenIds }, { temperature: 0, maxTokens: 1 });
+    await expect.poll(() => llm.stats().stages.map(({ steps }) => steps)).toEqual([4, 4]);
+    for (const { computeMs, waitMs, copyMs } of llm.stats().stages) {
+      expect(computeMs).toBeGreaterThan(0);
+      expect(Math.min(waitMs, copyMs)).toBeGreaterThanOrEqual(0);
+    }
+  });
+
   test("[KV68] what is held at all stages is in the figures of a request and of all", async () => {
     await using llm = await load(2);
     const options = { temperature: 0, maxTokens: 24, ignoreEos: true, returnKvByteSeconds: true };

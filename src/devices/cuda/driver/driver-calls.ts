@@ -25,6 +25,8 @@ const signatures = {
   cuMemFree: "cuMemFree_v2(uint64_t address)",
   cuMemHostAlloc: "cuMemHostAlloc(void *address, size_t bytes, uint32_t flags)",
   cuMemFreeHost: "cuMemFreeHost(void *address)",
+  cuMemHostRegister: "cuMemHostRegister_v2(void *address, size_t bytes, uint32_t flags)",
+  cuMemHostUnregister: "cuMemHostUnregister(void *address)",
   cuMemGetAddressRange: "cuMemGetAddressRange_v2(void *base, void *bytes, uint64_t address)",
   cuIpcGetMemHandle: "cuIpcGetMemHandle(void *handle, uint64_t address)",
   cuIpcOpenMemHandle:

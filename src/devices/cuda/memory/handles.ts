@@ -55,6 +55,10 @@ export class CudaTensor implements DeviceTensor {
     this.columns = elementCount(shape.slice(1));
   }
 
+  get bytes(): number {
+    return this.rows * this.columns * bytesOf(this.dtype);
+  }
+
   /** Leading rows `start` up to `end`, the same memory. */
   slice(start: number, end: number): CudaTensor {
     assert(

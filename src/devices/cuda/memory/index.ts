@@ -6,6 +6,7 @@
  *                        counters of finished blocks, lists of addresses
  *   handles.ts           tensors, activations and matrices: an address and a shape
  *   kv-pool.ts           blocks of keys and values; host-blocks.ts: those in host memory
+ *   host-slots.ts        slots by which tensors pass to another process
  *   layer-moves.ts       moves between the two, layer by layer; mark.ts: their ends
  *   peer-pools.ts        blocks of other processes, and copies from there
  *   staging.ts, late-reads.ts   copies between JavaScript's memory and the device
@@ -30,6 +31,7 @@ export {
   vectorOf,
 } from "./handles.ts";
 export { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
+export { CudaHostSlots } from "./host-slots.ts";
 export { CudaKvPool, KV_LAYER, kvBytesPerBlock, kvPoolOf } from "./kv-pool.ts";
 export { LateReads } from "./late-reads.ts";
 export { LayerMoves, type MoveEnds } from "./layer-moves.ts";

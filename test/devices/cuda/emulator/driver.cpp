@@ -286,6 +286,10 @@ API cuMemHostAlloc(void** address, size_t bytes, unsigned) {
   return posix_memalign(address, kPage, bytes) == 0 ? 0 : kNoMemory;
 }
 API cuMemFreeHost(void* address) { return emulator::finish(), std::free(address), 0; }
+API cuMemHostRegister_v2(void* address, size_t bytes, unsigned) {
+  return address == nullptr || bytes == 0 ? kInvalid : 0;
+}
+API cuMemHostUnregister(void*) { return emulator::finish(), 0; }
 API cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void* stream) {
   enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, count); });
   return 0;
