@@ -6,6 +6,7 @@ import { batchIndependence } from "./device-ops/batch-independence.ts";
 import { blockMoves, tokenMoves } from "./device-ops/block-moves.ts";
 import { drafterOps } from "./device-ops/drafter.ts";
 import { extremes } from "./device-ops/extremes.ts";
+import { hostSlots } from "./device-ops/host-slots.ts";
 import { linearActivateOps } from "./device-ops/linear-activate.ts";
 import { logitOps } from "./device-ops/logits.ts";
 import { DevicePair } from "./device-ops/pair.ts";
@@ -30,6 +31,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     batchIndependence(() => pair);
     blockMoves(() => pair.tested);
     tokenMoves(() => pair.tested);
+    hostSlots(() => pair.tested);
     quantisedKv(() => pair);
     windowOps(() => pair);
     logitOps(() => pair);

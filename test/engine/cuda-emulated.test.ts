@@ -92,6 +92,26 @@ describe.runIf(cuda !== null)("a recorded model on the emulated GPU", () => {
     },
   );
 
+  test("[PP16] two stages that share it give the tokens of one", { timeout: 480_000 }, async () => {
+    const ask = async (stages: number) => {
+      const warnings: string[] = [];
+      await using llm = await LLM.load(fixturePath("llama"), {
+        ...{ ...options, dtype: "auto", engineThread: true, cuda: cuda ?? {} },
+        scheduler: { ...options.scheduler, contextTokensMax: 64 },
+        pipeline: { stages, chunkTokens: 16, shareGpus: true },
+        onWarning: (message) => warnings.push(message),
+      });
+      const promptTokenIds = Array.from({ length: 50 }, (_, place) => 3 + place);
+      const params = { temperature: 0, maxTokens: 3, ignoreEos: true, logprobs: 1 };
+      const [result] = await llm.generate({ promptTokenIds }, params);
+      expect(warnings.filter((text) => /GPU memory|pinned/.test(text))).toEqual([]);
+      return result?.completions[0]?.logprobs;
+    };
+    const one = await ask(1);
+    expect(one).toHaveLength(3);
+    expect(await ask(2)).toEqual(one);
+  });
+
   test("a GPU that is too small is an error with the numbers", async () => {
     const loading = LLM.load(fixturePath("llama"), {
       ...{ ...options, cuda: cuda ?? {}, gpuMemoryUtilization: 1e-6 },
