@@ -63,6 +63,7 @@ export {
   type RequestTimes,
   type ServedModel,
   type SpeculationInfo,
+  type StageTimes,
   type StepReport,
   type StreamItem,
   type TextCodec,

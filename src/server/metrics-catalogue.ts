@@ -6,6 +6,7 @@
 import type { EngineStats, KvEventSource, ModelInfo } from "#engine";
 import type { Metric } from "./metric.ts";
 import { cacheCounters, cacheGauges } from "./metrics-cache.ts";
+import { stageCounters } from "./metrics-stages.ts";
 
 export const OWN_PREFIX = "perigee:";
 export const VLLM_PREFIX = "vllm:";
@@ -166,6 +167,7 @@ export function engineCounters(events: KvEventSource): readonly Metric[] {
     }),
     metric("steps_total", "Steps of the engine.", (stats) => stats.steps),
     ...cacheCounters(events),
+    ...stageCounters(),
   ];
 }
 

@@ -50,6 +50,8 @@ export interface ToyOptions {
   readonly defaultName?: string;
   /** What the cache's books say. Default: nothing. */
   readonly cacheReport?: CacheReport;
+  /** Where the time of pipeline stages went. Default: there are none. */
+  readonly stages?: EngineStats["stages"];
   /** KV events kept; 0: none are told. */
   readonly eventBufferMax?: number;
   /** Names this start of the cache; default: the same for all. */
@@ -157,7 +159,7 @@ export class ToyModel implements ServedModel {
       forks: 0,
       loads: 0,
       cache: this.#options.cacheReport ?? null,
-      stages: [],
+      stages: this.#options.stages ?? [],
     };
   }
 
