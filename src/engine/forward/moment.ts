@@ -23,6 +23,11 @@ export class Moment {
     this.#atOnceMs = mark.isDone() ? parts.clock.nowMs() : null;
   }
 
+  /** It was reached when this was made, as where ops run at once. */
+  get atOnce(): boolean {
+    return this.#atOnceMs !== null;
+  }
+
   /** Waits for it; rejects with the device's error. */
   async reached(): Promise<number> {
     if (this.#atOnceMs !== null) return this.#atOnceMs;

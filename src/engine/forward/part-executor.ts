@@ -63,6 +63,8 @@ const STEPS_HERE_MAX = 2;
 /** A step whose own layers were enqueued. */
 interface StepHere {
   readonly place: HiddenPlace;
+  /** The hidden states are in their place already: ops run at once here. */
+  readonly isThere: boolean;
   /** Settles once the hidden states are in their place. */
   readonly done: Promise<void>;
 }
@@ -146,7 +148,8 @@ export class PartExecutor implements StepExecutor {
     this.#nextSlot = (slot + 1) % out.slots;
     const done = this.#watch.follow({ begunMs, arrived, computed, handed, follows });
     this.#here.push(done.catch(() => {}));
-    return { place: { slot, bytes: floatBytes(hidden), follows }, done };
+    const place = { slot, bytes: floatBytes(hidden), follows };
+    return { place, isThere: handed.atOnce, done };
   }
 
   #moment(mark: MovesMark): Moment {
@@ -154,10 +157,13 @@ export class PartExecutor implements StepExecutor {
   }
 }
 
-/** Tells the parts behind when the hidden states are in their place. Rejects where they fail. */
-async function handOver({ done }: StepHere, away: StepAway): Promise<void> {
+/**
+ * Tells the parts behind when the hidden states are in their place, at once if they are: where ops
+ * run at once, this thread computes the next step as soon as it may. Rejects where they fail.
+ */
+async function handOver({ isThere, done }: StepHere, away: StepAway): Promise<void> {
   try {
-    await done;
+    if (!isThere) await done;
     away.handed(true);
   } catch (error) {
     away.handed(false);

@@ -10,12 +10,14 @@ import { openRecordedModel } from "../../contracts/recorded-model.ts";
 
 /** Copies to slots are done when the test says so, one after the other. */
 class LateDevice extends ReferenceDevice {
+  isLate = true;
   readonly #puts: { isDone: boolean; error: Error | null }[] = [];
   /** Slots of the copies so far. */
   readonly slots: number[] = [];
 
   override putTensor(slots: HostSlots, slot: number, tensor: DeviceTensor): MovesMark {
-    super.putTensor(slots, slot, tensor);
+    const mark = super.putTensor(slots, slot, tensor);
+    if (!this.isLate) return mark;
     const state = { isDone: false, error: null as Error | null };
     this.#puts.push(state);
     this.slots.push(slot);
@@ -111,6 +113,15 @@ describe("hidden states on their way out", () => {
     expect(news).toEqual(["0 true", "1 true"]);
     ends[0]?.();
     expect(await step.finish()).toEqual({ sampled: null, candidates: [] });
+  });
+
+  test("[PP14] where ops run at once, the next step is not computed before it is told of", async () => {
+    const { device, start, sent, news } = opened();
+    device.isLate = false;
+    for (const [step, told] of [["0 true"], ["0 true", "1 true"]].entries()) {
+      expect(await start(3 * step).then(() => [...news])).toEqual(told);
+    }
+    expect(sent).toHaveLength(2);
   });
 
   test("[PP15] no more than two steps are here before the first one is handed over", async () => {
