@@ -184,6 +184,12 @@ describe("[PP5] what stages cannot do is refused at load, with the setting to ch
       /stages: chunkTokens must be at least the 12 of runningSequencesMax, current value is 4/,
       "pipeline.chunkTokens",
     ],
+    [
+      "chunks whose hidden states are too large to be mapped",
+      { pipeline: { stages: 2, chunkTokens: 2 ** 30 } },
+      /chunkTokens must be at most \d+, whose hidden states are 4 GiB, .* 1073741824; lower it$/,
+      "pipeline.chunkTokens",
+    ],
   ];
   test.for(cases)("%s", async ([, options, message, param]) => {
     await expect(load(2, options)).rejects.toMatchObject({

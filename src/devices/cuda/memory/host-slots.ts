@@ -52,7 +52,7 @@ export class CudaHostSlots implements HostSlots {
 
   /** Throws OUT_OF_MEMORY. */
   constructor(options: HostSlotsOptions, slots: readonly Uint8Array[], direction: SlotDirection) {
-    const { driver, memory } = options;
+    const { driver, memory, stream } = options;
     this.#options = options;
     this.#slots = slots;
     this.direction = direction;
@@ -62,6 +62,8 @@ export class CudaHostSlots implements HostSlots {
       filled: new CudaEvent(driver),
       read: new CudaEvent(driver),
     }));
+    // The ops' stream fills new memory.
+    for (const { read } of this.#rooms) read.record(stream);
     this.#stream = new CudaStream(driver);
     this.#pinned = this.#pin();
   }
