@@ -20,27 +20,35 @@ struct CopyRow {
 };
 
 struct CopyJob {
+  // Of the event that tells of it.
   uint64_t tag;
+  uint32_t read;
+  uint32_t piece;
   // Where the owner of the source says that it is still valid: the word must equal `token`.
   const std::atomic<uint64_t>* word;
   uint64_t token;
-  std::atomic<int> left;
+  std::vector<CopyRow> rows;
 };
 
 class CopyPool {
  public:
   CopyPool(Events& events, int threads);
-  void add(uint64_t tag, const std::atomic<uint64_t>* word, uint64_t token,
-           const std::vector<CopyRow>& rows);
+  void add(std::vector<CopyJob> jobs);
 
  private:
+  struct Pending {
+    CopyJob job;
+    std::atomic<int> left;
+  };
   struct Part {
-    std::shared_ptr<CopyJob> job;
+    std::shared_ptr<Pending> of;
     CopyRow row;
   };
   void work();
+  void take(std::vector<Part>* parts, EventBatch* done);
 
   Events& events_;
+  const size_t threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Part> parts_;

@@ -6,6 +6,13 @@
 #include <algorithm>
 
 namespace perigee {
+namespace {
+
+// Events are not kept for longer: JavaScript goes on with pieces while later ones travel.
+constexpr uint64_t kBatchBytes = 4 << 20;
+constexpr size_t kBatchEvents = 256;
+
+}  // namespace
 
 Events::Events() {
   if (pipe(pipe_) != 0) return;
@@ -15,14 +22,26 @@ Events::Events() {
   }
 }
 
-void Events::post(const Event& event) {
+void Events::post(const Event* events, size_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  waiting_.push_back(event);
+  waiting_.insert(waiting_.end(), events, events + count);
   if (signalled_) return;
   signalled_ = true;
   const char byte = 1;
   // A full pipe is a pipe that wakes its reader already.
   if (write(pipe_[1], &byte, 1) < 0) return;
+}
+
+void EventBatch::moved(uint64_t bytes) {
+  bytes_ += bytes;
+  if (bytes_ >= kBatchBytes || kept_.size() >= kBatchEvents) flush();
+}
+
+void EventBatch::flush() {
+  bytes_ = 0;
+  if (kept_.empty()) return;
+  events_.post(kept_.data(), kept_.size());
+  kept_.clear();
 }
 
 int Events::drain(Event* out, int max) {

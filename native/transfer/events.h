@@ -1,5 +1,6 @@
 // What native threads tell JavaScript: a queue, and a pipe that wakes its event loop once.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -16,7 +17,7 @@ enum class EventKind : int32_t {
   kClosed = 7,    // a sender or receiver has ended, with all its threads
 };
 
-// Read by src/transfer/native/completions.ts.
+// Read by src/transfer/native/native-context.ts.
 struct Event {
   EventKind kind;
   int32_t status;
@@ -30,7 +31,8 @@ struct Event {
 class Events {
  public:
   Events();
-  void post(const Event& event);
+  void post(const Event& event) { post(&event, 1); }
+  void post(const Event* events, size_t count);
   int drain(Event* out, int max);
   int wakeFd() const { return pipe_[0]; }
 
@@ -39,6 +41,26 @@ class Events {
   std::vector<Event> waiting_;
   bool signalled_ = false;
   int pipe_[2] = {-1, -1};
+};
+
+// Events that threads keep while they have more to do: a wake-up of JavaScript costs more than a
+// copy of a small piece. They are posted when so much was moved meanwhile, and before a thread
+// waits.
+class EventBatch {
+ public:
+  explicit EventBatch(Events& events) : events_(events) {}
+  ~EventBatch() { flush(); }
+  EventBatch(const EventBatch&) = delete;
+  EventBatch& operator=(const EventBatch&) = delete;
+  void add(const Event& event) { kept_.push_back(event); }
+  // So many bytes were moved.
+  void moved(uint64_t bytes);
+  void flush();
+
+ private:
+  Events& events_;
+  std::vector<Event> kept_;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace perigee

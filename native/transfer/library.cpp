@@ -63,20 +63,26 @@ PERIGEE_API uint32_t perigee_transfer_crc32c_plain(const void* data, int64_t byt
   return crc32cPlain(data, size_t(bytes), seed);
 }
 
-// Jobs one after another: [tag, word's address or 0, token, rows, (from, to, bytes) × rows].
+// Jobs one after another: [tag, read | piece << 32, word's address or 0, token, rows,
+// (from, to, bytes) × rows].
 PERIGEE_API void perigee_transfer_copy(void* context, const void* table, int32_t jobs) {
   auto at = static_cast<Words>(table);
-  std::vector<CopyRow> rows;
-  for (int32_t job = 0; job < jobs; ++job) {
-    const Words head = at;
-    rows.clear();
-    at += 4;
-    for (uint64_t row = 0; row < head[3]; ++row, at += 3) {
-      rows.push_back({reinterpret_cast<const char*>(at[0]), reinterpret_cast<char*>(at[1]), at[2]});
+  std::vector<CopyJob> named(static_cast<size_t>(jobs));
+  for (CopyJob& job : named) {
+    const uint64_t rows = at[4];
+    job = {at[0],
+           uint32_t(at[1]),
+           uint32_t(at[1] >> 32),
+           reinterpret_cast<const std::atomic<uint64_t>*>(at[2]),
+           at[3],
+           std::vector<CopyRow>(rows)};
+    at += 5;
+    for (CopyRow& row : job.rows) {
+      row = {reinterpret_cast<const char*>(at[0]), reinterpret_cast<char*>(at[1]), at[2]};
+      at += 3;
     }
-    static_cast<Context*>(context)->copies.add(
-        head[0], reinterpret_cast<const std::atomic<uint64_t>*>(head[1]), head[2], rows);
   }
+  static_cast<Context*>(context)->copies.add(std::move(named));
 }
 
 PERIGEE_API void* perigee_sender_open(void* context, uint64_t tag, int32_t stallMs) {
@@ -91,13 +97,13 @@ PERIGEE_API int32_t perigee_sender_add(void* sender, int32_t fd) {
 // Pieces one after another: [read, piece, ranges].
 PERIGEE_API void perigee_sender_send(void* sender, const void* table, int32_t pieces) {
   auto at = static_cast<Words>(table);
-  for (int32_t i = 0; i < pieces; ++i) {
-    std::vector<Range> ranges;
-    const Words head = at;
-    at = readRanges(at + 2, &ranges);
-    (*static_cast<Shared<Sender>*>(sender))
-        ->send(uint32_t(head[0]), uint32_t(head[1]), std::move(ranges));
+  std::vector<Sender::Piece> named(static_cast<size_t>(pieces));
+  for (Sender::Piece& piece : named) {
+    piece.read = uint32_t(at[0]);
+    piece.piece = uint32_t(at[1]);
+    at = readRanges(at + 2, &piece.ranges);
   }
+  (*static_cast<Shared<Sender>*>(sender))->send(std::move(named));
 }
 
 PERIGEE_API int32_t perigee_sender_cancel(void* sender, uint32_t read) {

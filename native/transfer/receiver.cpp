@@ -1,6 +1,5 @@
 #include "receiver.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +9,12 @@
 #include "socket-wait.h"
 
 namespace perigee {
+namespace {
+
+// Longest time for which JavaScript is not told of pieces, where more is to come.
+constexpr int kKeepMs = 1;
+
+}  // namespace
 
 bool Receiver::addLink(int fd) {
   prepareLink(fd);
@@ -29,6 +34,7 @@ void Receiver::expect(uint32_t read, uint32_t piece, std::vector<Range> ranges) 
   auto& known = reads_[read];
   if (known == nullptr) known = std::make_shared<Read>();
   Piece& added = known->pieces[piece];
+  ++known->missing;
   added.bytes = bytesOf(ranges);
   added.ranges = std::move(ranges);
   added.seen.resize(added.bytes == 0 ? 1 : (added.bytes + kSliceBytes - 1) / kSliceBytes);
@@ -57,6 +63,7 @@ void Receiver::work(int fd) {
   while (receiveHeader(fd, &header) && receiveSlice(fd, header)) {
   }
   const std::lock_guard<std::mutex> lock(mutex_);
+  arrived_.flush();
   if (!closing_) events_.post({EventKind::kLinkDown, 0, 0, 0, tag_});
   fds_.erase(std::find(fds_.begin(), fds_.end(), fd));
   ::close(fd);
@@ -67,16 +74,13 @@ bool Receiver::receiveHeader(int fd, FrameHeader* header) {
   auto* to = reinterpret_cast<char*>(header);
   Patience patience(stallMs_);
   for (size_t have = 0; have < sizeof *header;) {
-    const ssize_t count = recv(fd, to + have, sizeof *header - have, MSG_WAITALL);
-    if (count > 0) {
-      have += size_t(count);
-    } else if (have == 0 && count < 0 && errno == EAGAIN) {
-      // Between slices a connection may be idle for as long as it likes.
-      pollfd waiting{fd, POLLIN, 0};
-      poll(&waiting, 1, -1);
-      continue;
-    }
-    if (!patience.goesOn(count)) return false;
+    const ssize_t count = recv(fd, to + have, sizeof *header - have, MSG_DONTWAIT);
+    const bool waits = count < 0 && errno == EAGAIN;
+    if (!patience.goesOn(count) && !(waits && have == 0)) return false;
+    if (count > 0) have += size_t(count);
+    if (!waits) continue;
+    // Between slices a connection may be idle for as long as it likes.
+    wait(fd, sizeof *header - have, have == 0 ? -1 : kWaitMs);
   }
   const uint32_t crc = crc32c(header, sizeof *header - sizeof header->headerCrc);
   const bool sound = header->magic == kFrameMagic && header->headerCrc == crc &&
@@ -98,10 +102,15 @@ bool Receiver::receiveSlice(int fd, const FrameHeader& header) {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    const ssize_t count = recvmsg(fd, &message, MSG_WAITALL);
+    const ssize_t count = recvmsg(fd, &message, MSG_DONTWAIT);
+    const bool waits = count < 0 && errno == EAGAIN;
     if (!patience.goesOn(count)) {
       leave(header.read, &target);
       return false;
+    }
+    if (waits) {
+      wait(fd, header.bytes - have, kWaitMs);
+      continue;
     }
     uint64_t left = count > 0 ? uint64_t(count) : 0;
     have += left;
@@ -115,12 +124,25 @@ bool Receiver::receiveSlice(int fd, const FrameHeader& header) {
   return true;
 }
 
+// What JavaScript was not told yet does not wait with this thread.
+void Receiver::wait(int fd, uint64_t bytes, int ms) {
+  if (waitForBytes(fd, bytes, kKeepMs)) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    arrived_.flush();
+  }
+  waitForBytes(fd, bytes, ms);
+}
+
 bool Receiver::drop(int fd, uint64_t bytes) {
   std::vector<char> nowhere(std::min<uint64_t>(bytes, 65536));
   Patience patience(stallMs_);
   while (bytes > 0) {
-    const ssize_t count = recv(fd, nowhere.data(), std::min<uint64_t>(bytes, nowhere.size()), 0);
+    const uint64_t some = std::min<uint64_t>(bytes, nowhere.size());
+    const ssize_t count = recv(fd, nowhere.data(), some, MSG_DONTWAIT);
+    const bool waits = count < 0 && errno == EAGAIN;
     if (!patience.goesOn(count)) return false;
+    if (waits) wait(fd, bytes, kWaitMs);
     if (count > 0) bytes -= uint64_t(count);
   }
   return true;
@@ -175,8 +197,11 @@ void Receiver::finish(const FrameHeader& header, Target* target, bool correct) {
   if (!correct) {
     corrupt(header.read, header.piece);
   } else if (piece.received == piece.bytes) {
-    events_.post({EventKind::kArrived, 0, header.read, header.piece, tag_});
+    arrived_.add({EventKind::kArrived, 0, header.read, header.piece, tag_});
+    // Its reader waits for nothing else.
+    if (--target->read->missing == 0) arrived_.flush();
   }
+  arrived_.moved(header.bytes);
 }
 
 void Receiver::corrupt(uint32_t read, uint32_t piece) {

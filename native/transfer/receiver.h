@@ -15,7 +15,7 @@ namespace perigee {
 class Receiver : public std::enable_shared_from_this<Receiver> {
  public:
   Receiver(Events& events, uint64_t tag, int stallMs)
-      : events_(events), tag_(tag), stallMs_(stallMs) {}
+      : events_(events), tag_(tag), stallMs_(stallMs), arrived_(events) {}
   // Takes the descriptor over.
   bool addLink(int fd);
   void expect(uint32_t read, uint32_t piece, std::vector<Range> ranges);
@@ -33,7 +33,8 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   };
   struct Read {
     std::map<uint32_t, Piece> pieces;
-    int busy = 0;  // links that write into its memory
+    size_t missing = 0;  // pieces that have not arrived
+    int busy = 0;        // links that write into its memory
     bool forgotten = false;
   };
   // Where a slice goes: without a read its bytes are dropped.
@@ -44,6 +45,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   void work(int fd);
   bool receiveHeader(int fd, FrameHeader* header);
   bool receiveSlice(int fd, const FrameHeader& header);
+  void wait(int fd, uint64_t bytes, int ms);
   bool drop(int fd, uint64_t bytes);
   bool accept(const FrameHeader& header, Target* target);
   bool leaveIfForgotten(uint32_t id, Target* target);
@@ -56,6 +58,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   const uint64_t tag_;
   const int stallMs_;
   std::mutex mutex_;
+  EventBatch arrived_;
   std::map<uint32_t, std::shared_ptr<Read>> reads_;
   std::vector<int> fds_;
   int threads_ = 0;

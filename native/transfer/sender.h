@@ -1,5 +1,6 @@
 // Sends pieces over the data connections of one reader. Each connection has a thread, which takes
-// the next slice of the oldest piece: a slow connection takes fewer.
+// the next slice of the oldest piece, or those of several small pieces: a slow connection takes
+// fewer.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -20,46 +21,54 @@ class Sender : public std::enable_shared_from_this<Sender> {
       : events_(events), tag_(tag), stallMs_(stallMs) {}
   // Takes the descriptor over.
   bool addLink(int fd);
-  void send(uint32_t read, uint32_t piece, std::vector<Range> ranges);
+  struct Piece {
+    uint32_t read;
+    uint32_t piece;
+    std::vector<Range> ranges;
+  };
+  void send(std::vector<Piece> pieces);
   // Whether no memory of the read is read any more; if not, kQuiet follows when that is so.
   bool cancel(uint32_t read);
   // kClosed follows once all threads have ended.
   void close();
 
  private:
-  struct Piece {
-    uint32_t read;
-    uint32_t piece;
-    std::vector<Range> ranges;
-    uint64_t bytes;
-    uint64_t given = 0;   // slices begin before this offset
-    uint64_t written = 0;
-  };
   struct Read {
-    int busy = 0;  // links that read its memory
+    int busy = 0;  // slices that links send
     bool cancelled = false;
   };
-  struct Slice {
-    std::shared_ptr<Piece> piece;
+  struct Queued {
+    Piece piece;
     std::shared_ptr<Read> read;
+    uint64_t bytes;
+    uint64_t given = 0;  // slices begin before this offset
+    uint64_t written = 0;
+  };
+  struct Slice {
+    std::shared_ptr<Queued> of;
     uint64_t offset;
     uint64_t bytes;
+    FrameHeader header{};
+    uint64_t sent = 0;  // of the header and the bytes behind it
     // The link reads the read's memory no more, and has said so.
     bool left = false;
+    uint64_t total() const { return sizeof header + bytes; }
+    void fillHeader();
+    void appendTo(std::vector<iovec>& parts);
   };
   void work(int fd);
-  bool take(Slice* slice);
-  bool sendSlice(int fd, Slice* slice);
-  bool leaveIfCancelled(Slice* slice);
+  bool take(std::vector<Slice>* slices, EventBatch* done);
+  bool sendSlices(int fd, std::vector<Slice>* slices, EventBatch* done);
+  void leaveCancelled(std::vector<Slice>* slices);
   void leave(Slice* slice);
-  void release(Slice* slice, bool written);
+  void release(Slice* slice, EventBatch* done);
 
   Events& events_;
   const uint64_t tag_;
   const int stallMs_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Piece>> pieces_;
+  std::deque<std::shared_ptr<Queued>> pieces_;
   std::map<uint32_t, std::shared_ptr<Read>> reads_;
   std::vector<int> fds_;
   int threads_ = 0;

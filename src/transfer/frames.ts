@@ -175,6 +175,11 @@ export class FrameWriter {
     return this.#parts.subarray(0, this.#at);
   }
 
+  /** Bytes that can still be written. */
+  get room(): number {
+    return this.#parts.byteLength - this.#at;
+  }
+
   frame(type: number): Buffer {
     return frameOf(type, this.content);
   }

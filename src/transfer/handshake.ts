@@ -20,7 +20,7 @@ import { TransferError } from "./transfer-error.ts";
 export const SESSION_BYTES = 16;
 const NONCE_BYTES = 32;
 const MAC_BYTES = 32;
-const PROTOCOL = Buffer.from("PGTR\0\x01", "latin1");
+const PROTOCOL = Buffer.from("PGTR\0\x02", "latin1");
 
 /** What a connection is for: a session of its own, or data of one. */
 export type Purpose = { readonly kind: "control" } | { readonly kind: "data"; session: Buffer };

@@ -27,20 +27,19 @@ export function createInherited(bytes: number): InheritedMemory | null {
   const name = `perigee-${randomBytes(NAME_BYTES).toString("hex")}`;
   const fd = library.createShared(name, bytes, address);
   if (fd < 0) return null;
-  return memoryOf(library, { address: address[0]!, bytes, fd, isOwn: true });
+  return memoryOf(library, { address: Number(address[0]), bytes, fd, isOwn: true });
 }
 
 /** Maps what another process created. Null: there are fewer bytes, or it cannot be had here. */
 export function mapInherited(fd: number, bytes: number): InheritedMemory | null {
   const library = transferLibrary();
-  // A 64-bit number may come as a number.
-  const address = BigInt(library?.mapInherited(fd, bytes) ?? 0);
-  if (library === null || address === 0n) return null;
+  const address = library?.mapInherited(fd, bytes) ?? 0;
+  if (library === null || address === 0) return null;
   return memoryOf(library, { address, bytes, fd, isOwn: false });
 }
 
 interface Mapping {
-  readonly address: bigint;
+  readonly address: number;
   readonly bytes: number;
   readonly fd: number;
   /** The descriptor is closed with the memory. */
@@ -57,7 +56,7 @@ function memoryOf(
     view(start, length) {
       const fits = start >= 0 && length > 0 && length <= VIEW_BYTES_MAX && start + length <= bytes;
       assert(isThere && fits, `Cannot view ${length} bytes from ${start} on of ${bytes}`);
-      return new Uint8Array(library.view(address + BigInt(start), length));
+      return new Uint8Array(library.view(address + start, length));
     },
     release() {
       if (!isThere) return;

@@ -1,6 +1,6 @@
 import type { FrameFields } from "./frames.ts";
 import type { NativeContext } from "./native/native-context.ts";
-import { copyRows, wordsOf } from "./native/range-table.ts";
+import { forEachRow, wordsOf } from "./native/range-table.ts";
 import { METADATA_BYTES_MAX, type NixlAgent } from "./nixl/agent.ts";
 import type { PendingRead } from "./pending-read.ts";
 import { TransferError } from "./transfer-error.ts";
@@ -24,7 +24,7 @@ export class PeerNixl {
     for (const into of targets.values()) {
       const words = wordsOf(this.#native.library, into);
       for (let at = 0; at < words.length; at += 2) {
-        if (!this.#agent.covers(words[at]!, Number(words[at + 1]))) return false;
+        if (!this.#agent.covers(words[at]!, words[at + 1]!)) return false;
       }
     }
     return true;
@@ -45,12 +45,13 @@ export class PeerNixl {
     fields: FrameFields,
     done: (ok: boolean) => void,
   ): boolean {
-    const from: bigint[] = [];
+    const from: number[] = [];
     let total = 0;
     while (fields.left > 0) {
-      const address = fields.u64();
+      const address = Number(fields.u64());
       const bytes = fields.u48();
-      from.push(address, BigInt(bytes));
+      if (!Number.isSafeInteger(address)) throw new TransferError("corrupt", "No such address");
+      from.push(address, bytes);
       total += bytes;
     }
     const into = read.targets.get(piece);
@@ -60,7 +61,8 @@ export class PeerNixl {
       read.fail("corrupt", `piece ${piece} has ${total} bytes`);
       return false;
     }
-    const rows = copyRows(from, wordsOf(this.#native.library, into));
+    const rows: number[] = [];
+    forEachRow(from, wordsOf(this.#native.library, into), (...row) => rows.push(...row));
     this.#agent.read(this.#peer, rows, (ok) => {
       // What failed once would fail again: later reads go another way.
       if (!ok) this.#isBroken = true;

@@ -21,7 +21,8 @@ import {
   type NativeEvent,
   QUIET,
 } from "./native/native-context.ts";
-import { pieceWords, wordsOf } from "./native/range-table.ts";
+import { addPiece } from "./native/range-table.ts";
+import { WordTable } from "./native/word-table.ts";
 import type { NixlAgent } from "./nixl/agent.ts";
 import type { TransferClientOptions } from "./options.ts";
 import { openLink, openSocket, within } from "./peer-connection.ts";
@@ -83,7 +84,8 @@ export class PeerSession {
     this.#ways = ways;
     const { onForgotten = () => {} } = options;
     const maps = ways.native !== null && ways.memory;
-    this.#maps = maps ? new PeerMaps(ways.native, onForgotten) : null;
+    const onCopied = (...copied: [number, number, boolean]) => this.#onCopied(...copied);
+    this.#maps = maps ? new PeerMaps(ways.native, { onForgotten, onCopied }) : null;
     const { native, nixl } = ways;
     this.#nixl = native === null || nixl === null ? null : new PeerNixl(nixl, native);
     this.ended = new Promise((resolve) => {
@@ -206,11 +208,11 @@ export class PeerSession {
   #expect(id: number, read: PendingRead): void {
     const { native } = this.#ways;
     if (native === null || this.#receiver === null) return;
-    const words: bigint[] = [];
-    for (const [index, into] of read.targets) {
-      for (const word of pieceWords(id, index, wordsOf(native.library, into))) words.push(word);
+    const table = new WordTable();
+    for (const [piece, ranges] of read.targets) {
+      addPiece(table, native.library, { read: id, piece, ranges });
     }
-    native.library.expect(this.#receiver.handle, BigUint64Array.from(words), read.targets.size);
+    native.library.expect(this.#receiver.handle, table.halves, read.targets.size);
   }
 
   /** The read has settled, or will: calls `quiet` once its memory is not written any more. */
@@ -264,32 +266,37 @@ export class PeerSession {
     read?.fail(code, fields.bytes(fields.left).toString("utf8"));
   }
 
+  /** The owner says where pieces are. */
   #copy(fields: FrameFields): void {
     const id = fields.u32();
-    const piece = fields.u32();
     const reading = this.#readings.get(id);
-    if (reading === undefined || this.#maps === null) return;
-    if (!reading.read.wanted.has(piece) || reading.mapped.has(piece)) {
-      reading.read.fail("corrupt", `piece ${piece} was not asked for, or came twice`);
-      return;
-    }
-    const copying = this.#maps.copy(reading.read, piece, fields, (valid) => {
-      if (valid && !this.#over) {
-        this.#outbox.push(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.taken));
-        reading.read.arrived(piece);
-      } else if (!valid) {
-        reading.read.fail("failed", "a piece could not be copied, or the offer ended meanwhile");
+    const maps = this.#maps;
+    if (reading === undefined || maps === null) return;
+    const { read, mapped } = reading;
+    const validity = maps.standing(fields);
+    while (fields.left > 0 && !read.ending) {
+      const piece = fields.u32();
+      if (!read.wanted.has(piece) || mapped.has(piece)) {
+        read.fail("corrupt", `piece ${piece} was not asked for, or came twice`);
+      } else if (maps.copy({ id, read }, piece, fields, validity)) {
+        reading.copies++;
+        mapped.add(piece);
+      } else if (!read.targets.has(piece)) {
+        read.fail("failed", `piece ${piece} is in memory that cannot be reached`);
       }
-      this.#written(reading);
-    });
-    if (!copying) {
-      if (!reading.read.targets.has(piece)) {
-        reading.read.fail("failed", `piece ${piece} is in memory that cannot be reached`);
-      }
-      return;
     }
-    reading.copies++;
-    reading.mapped.add(piece);
+  }
+
+  #onCopied(id: number, piece: number, valid: boolean): void {
+    const reading = this.#readings.get(id) ?? this.#settling.get(id);
+    if (reading === undefined) return;
+    if (valid && !this.#over) {
+      this.#outbox.about(FRAME.taken, id, 4).u32(piece);
+      reading.read.arrived(piece);
+    } else if (!valid) {
+      reading.read.fail("failed", "a piece could not be copied, or the offer ended meanwhile");
+    }
+    this.#written(reading);
   }
 
   /** The owner says whether what was read had stayed as it was. */
@@ -307,7 +314,7 @@ export class PeerSession {
       if (!ok) read.fail("failed", "NIXL could not read a piece");
       else if (!this.#over) {
         reading.checked.add(piece);
-        this.#outbox.push(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.check));
+        this.#outbox.about(FRAME.check, id, 4).u32(piece);
       }
       this.#written(reading);
     });
@@ -318,8 +325,10 @@ export class PeerSession {
 
   #stands(fields: FrameFields): void {
     const reading = this.#readings.get(fields.u32());
-    const piece = fields.u32();
-    if (reading?.checked.has(piece) === true) reading.read.arrived(piece);
+    while (fields.left > 0) {
+      const piece = fields.u32();
+      if (reading?.checked.has(piece) === true) reading.read.arrived(piece);
+    }
   }
 
   #onEvent({ kind, read, piece }: NativeEvent): void {

@@ -1,6 +1,6 @@
 /** Memory of this process that libraries of networks register before others read it. */
 export interface Region {
-  readonly address: bigint;
+  readonly address: number;
   readonly bytes: number;
 }
 
@@ -14,7 +14,7 @@ const known = new Set<Region>();
 const listeners = new Set<RegionListener>();
 
 /** From now on pieces may lie there. The result ends that: to be called before it is released. */
-export function addRegion(address: bigint, bytes: number): () => void {
+export function addRegion(address: number, bytes: number): () => void {
   const region = { address, bytes };
   known.add(region);
   for (const listener of listeners) listener.added(region);

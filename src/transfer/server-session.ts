@@ -19,7 +19,8 @@ import {
   QUIET,
   SENT,
 } from "./native/native-context.ts";
-import { pieceWords, wordsOf } from "./native/range-table.ts";
+import { addPiece, wordsOf } from "./native/range-table.ts";
+import { WordTable } from "./native/word-table.ts";
 import type { NixlAgent } from "./nixl/agent.ts";
 import type { OfferBook } from "./offer-book.ts";
 import { PIECES_MAX } from "./offer-book.ts";
@@ -82,8 +83,9 @@ export class ServerSession implements ReadWays {
   #toldVersion = -1;
   #over = false;
   #resolveEnded: () => void = () => {};
-  #table: bigint[] = [];
+  readonly #table = new WordTable();
   #tableCount = 0;
+  #latestRead = 0;
 
   constructor(socket: Socket, reader: FrameReader, parts: SessionParts) {
     this.#socket = socket;
@@ -151,7 +153,7 @@ export class ServerSession implements ReadWays {
         this.#cancel(fields.u32(), fields.u8() === 1);
         break;
       case FRAME.taken:
-        this.#reads.get(fields.u32())?.taken(fields.u32());
+        this.#taken(fields);
         break;
       case FRAME.linked:
         this.#linkUp();
@@ -161,7 +163,7 @@ export class ServerSession implements ReadWays {
         for (const read of this.#reads.values()) read.sendAgain("mapped");
         break;
       case FRAME.check:
-        this.#check(fields.u32(), fields.u32());
+        this.#check(fields);
         break;
       case FRAME.notReached:
         this.#nixl = false;
@@ -178,9 +180,11 @@ export class ServerSession implements ReadWays {
     const offerId = fields.bytes(ID_BYTES).toString("hex");
     const reach = fields.u8();
     const count = fields.u32();
-    if (count > PIECES_MAX || fields.left !== count * 10 || this.#reads.has(id)) {
+    // What native threads still say of an ended read must not be taken for another one.
+    if (count > PIECES_MAX || fields.left !== count * 10 || id <= this.#latestRead) {
       throw new TransferError("corrupt", "A read was not well formed");
     }
+    this.#latestRead = id;
     const wanted = new Map<number, number>();
     for (let at = 0; at < count; at++) wanted.set(fields.u32(), fields.u48());
     if (this.#reads.size >= READS_MAX) {
@@ -200,10 +204,23 @@ export class ServerSession implements ReadWays {
     }
   }
 
-  /** A piece was read out of this process's memory: it counts if the offer still stands. */
-  #check(id: number, piece: number): void {
-    if (this.#reads.get(id)?.standing(piece) !== true) return;
-    this.#write(new FrameWriter(8).u32(id).u32(piece).frame(FRAME.stands));
+  /** The reader has copied pieces. */
+  #taken(fields: FrameFields): void {
+    const read = this.#reads.get(fields.u32());
+    while (fields.left > 0) {
+      const piece = fields.u32();
+      read?.taken(piece);
+    }
+  }
+
+  /** Pieces were read out of this process's memory: they count if the offer still stands. */
+  #check(fields: FrameFields): void {
+    const id = fields.u32();
+    while (fields.left > 0) {
+      const piece = fields.u32();
+      if (this.#reads.get(id)?.standing(piece) !== true) continue;
+      this.#about(FRAME.stands, id, 4).u32(piece);
+    }
   }
 
   /** The reader wants no more: it has everything, or gave up. */
@@ -261,33 +278,32 @@ export class ServerSession implements ReadWays {
       return;
     }
     if (this.#tableCount++ === 0) queueMicrotask(() => this.#flushTable());
-    for (const word of pieceWords(read, piece, wordsOf(native.library, ranges))) {
-      this.#table.push(word);
-    }
+    addPiece(this.#table, native.library, { read, piece, ranges });
     // The first pieces travel while the later ones are named.
     if (this.#tableCount >= TABLE_PIECES_MAX) this.#flushTable();
   }
 
   /** One call for all pieces of a turn. */
   #flushTable(): void {
-    const table = BigUint64Array.from(this.#table);
     const count = this.#tableCount;
-    this.#table = [];
     this.#tableCount = 0;
-    if (this.#over || this.#sender === null || count === 0) return;
-    this.#parts.native?.library.send(this.#sender.handle, table, count);
+    if (!this.#over && this.#sender !== null && count > 0) {
+      this.#parts.native?.library.send(this.#sender.handle, this.#table.halves, count);
+    }
+    this.#table.clear();
   }
 
   /** Tells where a piece is, in memory that the peer can map. */
   sendPlaces(id: number, piece: number, slot: ReadSlot, places: readonly SharedPlace[]): void {
     this.#tell(slot.segment);
     for (const { segment, placedBytes } of places) this.#tell(segment, placedBytes);
-    const writer = new FrameWriter(26 + places.length * 16);
-    writer.u32(id).u32(piece).u32(slot.segment.id).u32(slot.index).u64(slot.token);
+    const writer = this.#about(FRAME.at, id, 8 + places.length * 16, (head) => {
+      head.u32(slot.segment.id).u32(slot.index).u64(slot.token);
+    });
+    writer.u32(piece).u32(places.length);
     for (const { segment, offset, bytes } of places) {
       writer.u32(segment.id).u48(offset).u48(bytes);
     }
-    this.#write(writer.frame(FRAME.at));
   }
 
   sendRemote(id: number, piece: number, ranges: readonly Uint8Array[]): boolean {
@@ -297,7 +313,7 @@ export class ServerSession implements ReadWays {
     const pairs = words.length / 2;
     if (pairs > REMOTE_RANGES_MAX) return false;
     for (let at = 0; at < words.length; at += 2) {
-      if (!nixl.covers(words[at]!, Number(words[at + 1]))) return false;
+      if (!nixl.covers(words[at]!, words[at + 1]!)) return false;
     }
     if (this.#toldVersion !== nixl.version) {
       this.#toldVersion = nixl.version;
@@ -305,7 +321,7 @@ export class ServerSession implements ReadWays {
     }
     const writer = new FrameWriter(8 + pairs * 14).u32(id).u32(piece);
     for (let at = 0; at < words.length; at += 2) {
-      writer.u64(words[at]!).u48(Number(words[at + 1]));
+      writer.u64(BigInt(words[at]!)).u48(words[at + 1]!);
     }
     this.#write(writer.frame(FRAME.remote));
     return true;
@@ -331,6 +347,15 @@ export class ServerSession implements ReadWays {
   #write(frame: Buffer): void {
     if (this.#over) return;
     this.#outbox.push(frame);
+    this.#boundUnsent();
+  }
+
+  #about(...what: Parameters<FrameOutbox["about"]>): FrameWriter {
+    if (!this.#over) this.#boundUnsent();
+    return this.#outbox.about(...what);
+  }
+
+  #boundUnsent(): void {
     if (this.#outbox.unsentBytes > UNSENT_BYTES_MAX) this.close("the reader does not listen");
   }
 

@@ -16,7 +16,7 @@ export interface Segment {
   readonly id: number;
   readonly name: string;
   readonly fd: number;
-  readonly address: bigint;
+  readonly address: number;
   readonly bytes: number;
 }
 
@@ -42,7 +42,7 @@ export function sharedMemory(bytes: number): SharedMemory {
     return { memory: new Uint8Array(bytes), release: () => {} };
   }
   return {
-    memory: new Uint8Array(library.view(region.address, bytes)),
+    memory: new Uint8Array(library.view(Number(region.address), bytes)),
     release: () => region.release(),
   };
 }
@@ -62,7 +62,7 @@ export function sharedRegion(bytes: number): SharedRegion | null {
   segments.set(segment.id, segment);
   const forget = addRegion(segment.address, segment.bytes);
   return {
-    address: segment.address,
+    address: BigInt(segment.address),
     release() {
       if (!segments.delete(segment.id)) return;
       forget();
@@ -75,7 +75,7 @@ function createSegment(library: TransferLibrary, bytes: number): Segment | null 
   const name = `perigee-${randomBytes(NAME_BYTES).toString("hex")}`;
   const address = new BigUint64Array(1);
   const fd = library.createShared(name, bytes, address);
-  return fd < 0 ? null : { id: nextId++, name, fd, address: address[0]!, bytes };
+  return fd < 0 ? null : { id: nextId++, name, fd, address: Number(address[0]), bytes };
 }
 
 /** A range as a place in a shared region. */
@@ -97,16 +97,15 @@ export function sharedPlaces(ranges: readonly Uint8Array[]): SharedPlace[] | nul
     const address = addressOf(library, range);
     const segment = segmentAt(address, range.byteLength);
     if (segment === null) return null;
-    const offset = Number(address - segment.address);
-    places.push({ segment, offset, bytes: range.byteLength });
+    places.push({ segment, offset: address - segment.address, bytes: range.byteLength });
   }
   return places;
 }
 
-function segmentAt(address: bigint, bytes: number): Segment | null {
+function segmentAt(address: number, bytes: number): Segment | null {
   for (const segment of segments.values()) {
-    const end = segment.address + BigInt(segment.bytes);
-    if (address >= segment.address && address + BigInt(bytes) <= end) return segment;
+    const end = segment.address + segment.bytes;
+    if (address >= segment.address && address + bytes <= end) return segment;
   }
   return null;
 }

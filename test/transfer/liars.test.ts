@@ -39,7 +39,16 @@ const slice = (piece: number, offset: number, bytes: Uint8Array) =>
     .bytes(bytes)
     .frame(FRAME.slice);
 const at = (segment: number) =>
-  new FrameWriter(40).u32(1).u32(0).u32(segment).u32(0).u64(1n).u32(segment).u48(0).u48(1000);
+  new FrameWriter(44)
+    .u32(1)
+    .u32(segment)
+    .u32(0)
+    .u64(1n)
+    .u32(0)
+    .u32(1)
+    .u32(segment)
+    .u48(0)
+    .u48(1000);
 const segment = (name: string) =>
   new FrameWriter(18 + name.length)
     .u32(7)
@@ -106,8 +115,8 @@ test.for(LIES)("[TR19] an owner that lies: %s", async ([, codes, frames]) => {
 });
 
 const id = randomBytes(16);
-const asks = (count: number, named: number) => {
-  const writer = new FrameWriter(25 + named * 10).u32(1).bytes(id).u8(1).u32(count);
+const asks = (count: number, named: number, read = 1) => {
+  const writer = new FrameWriter(25 + named * 10).u32(read).bytes(id).u8(1).u32(count);
   for (let piece = 0; piece < named; piece++) writer.u32(piece).u48(10);
   return writer.frame(FRAME.read);
 };
@@ -117,6 +126,7 @@ const QUESTIONS: readonly (readonly [string, Buffer])[] = [
   ["a frame of 4 GiB", Buffer.from([255, 255, 255, 255, 16])],
   ["one read twice", Buffer.concat([asks(1, 1), asks(1, 1)])],
   ["a frame that ends early", frameOf(FRAME.cancel, Buffer.of(1))],
+  ["half a piece that it took", frameOf(FRAME.taken, Buffer.alloc(11))],
   ["half a check", frameOf(FRAME.check, Buffer.of(1))],
   ["an owner's frame", frameOf(FRAME.end)],
 ];
@@ -138,4 +148,19 @@ test.for(QUESTIONS)("[TR20] a reader that lies is cut off: %s", async ([name, by
   await closed;
   offered.release();
   expect((await offered.ended).outcome).toBe(name === "one read twice" ? "abandoned" : "released");
+});
+
+test("[TR82] a number of a read that was given before is cut off", async () => {
+  const socket = connect(server.address.port, "127.0.0.1");
+  await introduce(socket, secret, { kind: "control" }, new FrameReader());
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.on("error", () => {});
+  const ends: Buffer[] = [];
+  socket.on("data", (chunk: Buffer) => ends.push(chunk));
+  socket.resume();
+  socket.write(Buffer.concat([asks(1, 1, 5), asks(1, 1, 6)]));
+  // Both are over: there is no such offer.
+  await expect.poll(() => Buffer.concat(ends).toString("latin1").split("no such").length).toBe(3);
+  socket.write(asks(1, 1, 5));
+  await closed;
 });

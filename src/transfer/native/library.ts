@@ -2,36 +2,36 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 
-/** The native library of this layer. Addresses are bigints; tables are of 64-bit words. */
+/** The native library of this layer. Tables are of 64-bit words (word-table.ts). */
 export interface TransferLibrary {
   open(threads: number, wakeFd: Int32Array): bigint;
   drain(context: bigint, events: Uint8Array, max: number): number;
-  address(memory: Uint8Array): bigint;
+  address(memory: Uint8Array): number;
   crc32c(data: Uint8Array, bytes: number, seed: number): number;
   /** Without instructions of the processor. */
   crc32cPlain(data: Uint8Array, bytes: number, seed: number): number;
-  copy(context: bigint, table: BigUint64Array, jobs: number): void;
+  copy(context: bigint, table: Uint32Array, jobs: number): void;
   openSender(context: bigint, tag: bigint, stallMs: number): bigint;
   /** 0: the sender is closed. Takes the descriptor over. */
   addSenderLink(sender: bigint, fd: number): number;
-  send(sender: bigint, table: BigUint64Array, pieces: number): void;
+  send(sender: bigint, table: Uint32Array, pieces: number): void;
   /** 1: the read's memory is not read any more; 0: an event says when. */
   cancel(sender: bigint, read: number): number;
   closeSender(sender: bigint): void;
   openReceiver(context: bigint, tag: bigint, stallMs: number): bigint;
   addReceiverLink(receiver: bigint, fd: number): number;
-  expect(receiver: bigint, table: BigUint64Array, pieces: number): void;
+  expect(receiver: bigint, table: Uint32Array, pieces: number): void;
   /** 1: the read's memory is not written any more; 0: an event says when. */
   forget(receiver: bigint, read: number): number;
   closeReceiver(receiver: bigint): void;
   /** A descriptor, or -1. */
   createShared(name: string, bytes: number, address: BigUint64Array): number;
   /** 0: not on this machine, not what it is said to be, or not allowed. */
-  mapShared(pid: number, fd: number, name: string, bytes: number): bigint | number;
+  mapShared(pid: number, fd: number, name: string, bytes: number): number;
   /** 0: the descriptor has fewer bytes, or cannot be mapped. */
-  mapInherited(fd: number, bytes: number): bigint | number;
-  releaseShared(address: bigint, bytes: number, fd: number): void;
-  view(address: bigint, bytes: number): ArrayBuffer;
+  mapInherited(fd: number, bytes: number): number;
+  releaseShared(address: number, bytes: number, fd: number): void;
+  view(address: number, bytes: number): ArrayBuffer;
 }
 
 let loaded: TransferLibrary | null | undefined;
@@ -51,8 +51,7 @@ function load(): TransferLibrary | null {
   return {
     open: native("void *perigee_transfer_open(int32_t threads, int32_t *wakeFd)"),
     drain: native("int32_t perigee_transfer_drain(void *context, void *events, int32_t max)"),
-    // A 64-bit number may come as a number.
-    address: wide(native("uint64_t perigee_transfer_address(const void *memory)")),
+    address: exact(native("uint64_t perigee_transfer_address(const void *memory)")),
     crc32c: native("uint32_t perigee_transfer_crc32c(const void *data, int64_t n, uint32_t seed)"),
     crc32cPlain: native(
       "uint32_t perigee_transfer_crc32c_plain(const void *data, int64_t n, uint32_t seed)",
@@ -71,15 +70,18 @@ function load(): TransferLibrary | null {
     createShared: native(
       "int32_t perigee_shared_create(const char *name, int64_t bytes, uint64_t *address)",
     ),
-    mapShared: native(
-      "uint64_t perigee_shared_map(int32_t pid, int32_t fd, const char *name, int64_t bytes)",
+    mapShared: exact(
+      native(
+        "uint64_t perigee_shared_map(int32_t pid, int32_t fd, const char *name, int64_t bytes)",
+      ),
     ),
-    mapInherited: native("uint64_t perigee_shared_inherit(int32_t fd, int64_t bytes)"),
+    mapInherited: exact(native("uint64_t perigee_shared_inherit(int32_t fd, int64_t bytes)")),
     releaseShared: native("void perigee_shared_release(uint64_t address, int64_t n, int32_t fd)"),
-    view: koffi.view,
+    view: (address, bytes) => koffi.view(BigInt(address), bytes),
   };
 }
 
-function wide(call: (memory: Uint8Array) => bigint | number) {
-  return (memory: Uint8Array): bigint => BigInt(call(memory));
+/** An address comes as a bigint where it is large; a number holds all that there are. */
+function exact<Args extends unknown[]>(call: (...args: Args) => bigint | number) {
+  return (...args: Args): number => Number(call(...args));
 }

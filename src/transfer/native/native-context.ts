@@ -2,7 +2,8 @@ import { Socket } from "node:net";
 import { availableParallelism } from "node:os";
 import type { Copier } from "../copier.ts";
 import { type TransferLibrary, transferLibrary } from "./library.ts";
-import { copyRows, wordsOf } from "./range-table.ts";
+import { forEachRow, wordsOf } from "./range-table.ts";
+import { WordTable } from "./word-table.ts";
 
 /** Kinds of native/transfer/events.h. */
 export const COPIED = 1;
@@ -25,11 +26,27 @@ type Listener = (event: NativeEvent) => void;
 const EVENT_BYTES = 24;
 const EVENTS_MAX = 1024;
 const COPY_THREADS_MAX = 4;
+/** Copies that one call names: the first ones run while later ones are named. */
+const COPIES_MAX = 64;
+const COPY_IDS = 2 ** 32;
 
-/** Where a source says that it is valid, and what it says then. */
+/** Where a source says that it is valid, and what it says then: the halves of a word. */
 export interface Validity {
-  readonly word: bigint;
-  readonly token: bigint;
+  readonly word: number;
+  readonly tokenHigh: number;
+  readonly tokenLow: number;
+}
+
+/** A copy that is told of by an event COPIED of its tag, read and piece; status 1: it is valid. */
+export interface NamedCopy {
+  readonly tag: number;
+  readonly read: number;
+  readonly piece: number;
+  /** Null: the source is valid in any case. */
+  readonly validity: Validity | null;
+  /** (address, bytes) each. */
+  readonly from: readonly number[];
+  readonly into: readonly number[];
 }
 
 /** What native threads tell this thread, and copies that they make for it. */
@@ -42,8 +59,12 @@ export class NativeContext implements Copier {
   readonly #listeners = new Map<number, Listener>();
   #nextTag = 1;
   #held = 0;
-  #copies: bigint[] = [];
+  readonly #copies = new WordTable();
   #copyCount = 0;
+  /** Copies within this process. */
+  readonly #own = new Map<number, () => void>();
+  readonly #ownTag: number;
+  #nextOwn = 0;
 
   constructor(library: TransferLibrary) {
     this.library = library;
@@ -53,6 +74,7 @@ export class NativeContext implements Copier {
     this.#wake = new Socket({ fd: fd[0]!, readable: true, writable: false });
     this.#wake.on("data", () => this.#drain());
     this.#wake.unref();
+    this.#ownTag = this.listen(({ piece }) => this.#copied(piece));
   }
 
   /** Events of the returned tag go to `listener`. */
@@ -76,32 +98,48 @@ export class NativeContext implements Copier {
   }
 
   copy(from: readonly Uint8Array[], into: readonly Uint8Array[], done: () => void): void {
-    const rows = copyRows(wordsOf(this.library, from), wordsOf(this.library, into));
-    this.copyWords(rows, null, () => {
+    const piece = this.#nextOwn;
+    this.#nextOwn = (piece + 1) % COPY_IDS;
+    this.hold();
+    this.#own.set(piece, () => {
       // The memory of both must live until now.
       if (from.length >= 0 && into.length >= 0) done();
     });
+    const sides = { from: wordsOf(this.library, from), into: wordsOf(this.library, into) };
+    this.addCopy({ tag: this.#ownTag, read: 0, piece, validity: null, ...sides });
   }
 
-  /** `rows`: (from, to, bytes) each. `done` says whether the source was valid to the end. */
-  copyWords(rows: readonly bigint[], at: Validity | null, done: (valid: boolean) => void): void {
-    this.hold();
-    const tag = this.listen(({ status }) => {
-      this.forget(tag);
-      this.letGo();
-      done(status === 1);
-    });
+  #copied(piece: number): void {
+    const done = this.#own.get(piece);
+    this.#own.delete(piece);
+    this.letGo();
+    done?.();
+  }
+
+  /** Begins a copy, with others of this turn. */
+  addCopy({ tag, read, piece, validity, from, into }: NamedCopy): void {
     if (this.#copyCount++ === 0) queueMicrotask(() => this.#flushCopies());
-    const word = at?.word ?? 0n;
-    this.#copies.push(BigInt(tag), word, at?.token ?? 0n, BigInt(rows.length / 3), ...rows);
+    const table = this.#copies;
+    table.add(tag);
+    table.addHalves(piece, read);
+    table.add(validity?.word ?? 0);
+    table.addHalves(validity?.tokenHigh ?? 0, validity?.tokenLow ?? 0);
+    const count = table.length;
+    table.add(0);
+    forEachRow(from, into, (source, target, bytes) => {
+      table.add(source);
+      table.add(target);
+      table.add(bytes);
+    });
+    table.set(count, (table.length - count - 1) / 3);
+    if (this.#copyCount >= COPIES_MAX) this.#flushCopies();
   }
 
   #flushCopies(): void {
-    const table = BigUint64Array.from(this.#copies);
     const count = this.#copyCount;
-    this.#copies = [];
     this.#copyCount = 0;
-    this.library.copy(this.context, table, count);
+    if (count > 0) this.library.copy(this.context, this.#copies.halves, count);
+    this.#copies.clear();
   }
 
   #drain(): void {
@@ -109,7 +147,8 @@ export class NativeContext implements Copier {
       const count = this.library.drain(this.context, this.#events, EVENTS_MAX);
       for (let at = 0; at < count * EVENT_BYTES; at += EVENT_BYTES) {
         const view = this.#view;
-        const listener = this.#listeners.get(Number(view.getBigUint64(at + 16, true)));
+        // There are never so many tags that they need more than a half.
+        const listener = this.#listeners.get(view.getUint32(at + 16, true));
         listener?.({
           kind: view.getInt32(at, true),
           status: view.getInt32(at + 4, true),

@@ -36,7 +36,7 @@ interface Reading {
 /** A read that is not under way yet. */
 interface Waiting {
   readonly peer: string;
-  readonly rows: readonly bigint[];
+  readonly rows: readonly number[];
   readonly done: (ok: boolean) => void;
 }
 
@@ -96,10 +96,10 @@ export class NixlAgent {
   }
 
   /** Whether peers can be given, or read into, all of it. */
-  covers(address: bigint, bytes: number): boolean {
+  covers(address: number, bytes: number): boolean {
     for (const region of this.#regions.values()) {
-      const end = region.address + BigInt(region.bytes);
-      if (address >= region.address && address + BigInt(bytes) <= end) return true;
+      const end = region.address + region.bytes;
+      if (address >= region.address && address + bytes <= end) return true;
     }
     return false;
   }
@@ -120,7 +120,7 @@ export class NixlAgent {
    * missing. A network's read cannot be taken back: where the peer hangs, it is done when that goes
    * on, or when UCX holds it to be dead.
    */
-  read(peer: string, rows: readonly bigint[], done: (ok: boolean) => void): void {
+  read(peer: string, rows: readonly number[], done: (ok: boolean) => void): void {
     this.#waiting.push({ peer, rows, done });
     this.#looks = 0;
     this.#lookSoon();
@@ -156,12 +156,12 @@ export class NixlAgent {
     }
   }
 
-  #request(peer: string, rows: readonly bigint[]): Handle | null {
+  #request(peer: string, rows: readonly number[]): Handle | null {
     const library = this.#library;
     const lists = [null, null].map(() => made("ranges", (out) => library.createRanges(DRAM, out)));
     const [local = null, remote = null] = lists;
     for (let at = 0; at < rows.length; at += 3) {
-      const bytes = Number(rows[at + 2]);
+      const bytes = rows[at + 2]!;
       library.addRange(remote, rows[at]!, bytes, 0);
       library.addRange(local, rows[at + 1]!, bytes, 0);
     }

@@ -20,7 +20,7 @@ export interface NixlLibrary {
   createRegions(memoryType: number, list: Out<Handle>): number;
   addRegion(
     list: Handle,
-    address: bigint,
+    address: number,
     bytes: number,
     device: number,
     text: null,
@@ -33,7 +33,7 @@ export interface NixlLibrary {
   loadMetadata(agent: Handle, data: Uint8Array, bytes: number, name: Out<string>): number;
   forgetPeer(agent: Handle, name: string): number;
   createRanges(memoryType: number, list: Out<Handle>): number;
-  addRange(list: Handle, address: bigint, bytes: number, device: number): number;
+  addRange(list: Handle, address: number, bytes: number, device: number): number;
   destroyRanges(list: Handle): number;
   createRead(
     agent: Handle,
