@@ -29,7 +29,7 @@ export const FRAME = {
 /** Bits of a read: memory that its reader reaches itself. */
 export const REACH = { maps: 1, nixl: 2 } as const;
 
-const HEADER_BYTES = 5;
+export const HEADER_BYTES = 5;
 /** Of a slice that travels in a frame; data connections have the same (native link-frame.h). */
 export const SLICE_BYTES = 262_144;
 /** Longest content: a read that names all pieces of an offer. */
@@ -65,7 +65,7 @@ export class FrameReader {
 
   /** Calls `take` for each whole frame until it returns false. Throws on one that is too long. */
   read(chunk: Buffer, take: (frame: Frame) => boolean): void {
-    this.#chunks.push(chunk);
+    if (chunk.byteLength > 0) this.#chunks.push(chunk);
     this.#bytes += chunk.byteLength;
     while (this.#bytes >= HEADER_BYTES) {
       const head = this.#together(HEADER_BYTES);
@@ -77,18 +77,24 @@ export class FrameReader {
       const whole = this.#together(HEADER_BYTES + length);
       const content = whole.subarray(HEADER_BYTES, HEADER_BYTES + length);
       const rest = whole.subarray(HEADER_BYTES + length);
-      this.#chunks[0] = rest;
+      if (rest.byteLength > 0) this.#chunks[0] = rest;
+      else this.#chunks.shift();
       this.#bytes -= HEADER_BYTES + length;
       if (!take({ type: whole.readUInt8(4), content })) return;
     }
   }
 
-  /** The first chunk, with at least `bytes`. */
+  /** The first chunk, with at least `bytes`. What is behind them is not copied. */
   #together(bytes: number): Buffer {
     const first = this.#chunks[0]!;
     if (first.byteLength >= bytes) return first;
-    const joined = Buffer.concat(this.#chunks);
-    this.#chunks = [joined];
+    const joined = Buffer.allocUnsafe(bytes);
+    let used = 0;
+    for (let at = 0; at < bytes; used++) at += this.#chunks[used]!.copy(joined, at);
+    const last = this.#chunks[used - 1]!;
+    const over = this.#chunks.slice(0, used).reduce((sum, { length }) => sum + length, -bytes);
+    const rest = over > 0 ? [last.subarray(last.byteLength - over)] : [];
+    this.#chunks.splice(0, used, joined, ...rest);
     return joined;
   }
 }

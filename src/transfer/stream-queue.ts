@@ -2,9 +2,12 @@ import type { Socket } from "node:net";
 import { bytesOf } from "./contract.ts";
 import { copyNow } from "./copier.ts";
 import { crc32c } from "./crc32c.ts";
-import { FRAME, FrameWriter, SLICE_BYTES } from "./frames.ts";
+import { FRAME, HEADER_BYTES, SLICE_BYTES } from "./frames.ts";
 
-const SLICE_HEADER_BYTES = 18;
+/** Read, piece, offset and checksum. */
+const SLICE_HEAD_BYTES = 18;
+/** The next slices are made while the system takes those before. */
+const WRITES_MAX = 2;
 
 interface QueuedPiece {
   readonly read: number;
@@ -15,11 +18,11 @@ interface QueuedPiece {
   offset: number;
 }
 
-/** Pieces that travel in frames of the control connection, one slice at a time. */
+/** Pieces that travel in frames of the control connection, small ones together. */
 export class StreamQueue {
   readonly #socket: Socket;
   #pieces: QueuedPiece[] = [];
-  #writing = false;
+  #writes = 0;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -27,7 +30,8 @@ export class StreamQueue {
 
   add(read: number, piece: number, ranges: readonly Uint8Array[], sent: () => void): void {
     this.#pieces.push({ read, piece, ranges, bytes: bytesOf(ranges), sent, offset: 0 });
-    this.#pump();
+    // Those of one turn go together.
+    if (this.#pieces.length === 1) setImmediate(() => this.#pump());
   }
 
   /** Memory of the read is not read any more when this returns. */
@@ -36,30 +40,61 @@ export class StreamQueue {
   }
 
   #pump(): void {
-    const piece = this.#pieces[0];
-    if (this.#writing || piece === undefined || this.#socket.destroyed) return;
-    const bytes = Math.min(SLICE_BYTES, piece.bytes - piece.offset);
-    const slice = sliceOf(piece.ranges, piece.offset, bytes);
-    const writer = new FrameWriter(SLICE_HEADER_BYTES + bytes);
-    writer.u32(piece.read).u32(piece.piece).u48(piece.offset).u32(crc32c(slice)).bytes(slice);
-    piece.offset += bytes;
-    const whole = piece.offset === piece.bytes;
-    if (whole) this.#pieces.shift();
-    this.#writing = true;
-    this.#socket.write(writer.frame(FRAME.slice), (error) => {
-      this.#writing = false;
-      if (error) return;
-      if (whole) piece.sent();
-      this.#pump();
-    });
+    while (this.#writes < WRITES_MAX && this.#pieces.length > 0 && !this.#socket.destroyed) {
+      const slices = this.#take();
+      this.#writes++;
+      this.#socket.write(framesOf(slices), (error) => {
+        this.#writes--;
+        if (error) return;
+        for (const { of, end } of slices) if (end === of.bytes) of.sent();
+        this.#pump();
+      });
+    }
+  }
+
+  /** A slice of the oldest piece, and of those behind it as long as they are no more together. */
+  #take(): Slice[] {
+    const slices: Slice[] = [];
+    let room = SLICE_BYTES;
+    let whole = 0;
+    for (const of of this.#pieces) {
+      const { offset: start } = of;
+      const bytes = Math.min(SLICE_BYTES, of.bytes - start);
+      if (bytes + SLICE_HEAD_BYTES > room && slices.length > 0) break;
+      room -= bytes + SLICE_HEAD_BYTES;
+      of.offset += bytes;
+      slices.push({ of, start, end: of.offset });
+      if (of.offset < of.bytes) break;
+      whole++;
+    }
+    this.#pieces.splice(0, whole);
+    return slices;
   }
 }
 
-/** A copy of `bytes` of the ranges from `offset` on. */
-function sliceOf(ranges: readonly Uint8Array[], offset: number, bytes: number): Uint8Array {
-  const slice = new Uint8Array(bytes);
-  copyNow(partOf(ranges, offset, bytes), [slice]);
-  return slice;
+interface Slice {
+  readonly of: QueuedPiece;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** One buffer with a frame for each slice: their bytes are copied once. */
+function framesOf(slices: readonly Slice[]): Buffer {
+  const head = HEADER_BYTES + SLICE_HEAD_BYTES;
+  const bytes = slices.reduce((sum, { start, end }) => sum + head + end - start, 0);
+  const frames = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  for (const { of, start, end } of slices) {
+    const slice = frames.subarray(at + head, at + head + end - start);
+    copyNow(partOf(of.ranges, start, end - start), [slice]);
+    at = frames.writeUInt32BE(SLICE_HEAD_BYTES + slice.byteLength, at);
+    at = frames.writeUInt8(FRAME.slice, at);
+    at = frames.writeUInt32BE(of.read, at);
+    at = frames.writeUInt32BE(of.piece, at);
+    at = frames.writeUIntBE(start, at, 6);
+    at = frames.writeUInt32BE(crc32c(slice), at) + slice.byteLength;
+  }
+  return frames;
 }
 
 /** The parts of ranges from `offset` on, `bytes` in all. */
