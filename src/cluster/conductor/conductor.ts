@@ -26,7 +26,13 @@ import {
   rejectionOf,
   retryAfterMs,
 } from "./early-rejection.ts";
-import { type Instance, InstanceTable } from "./instance-table.ts";
+import {
+  type Instance,
+  type InstanceBooks,
+  InstanceTable,
+  instanceBooks,
+} from "./instance-table.ts";
+import { isKnown, type PoolState, poolState } from "./pool-pressure.ts";
 import { type ErrorReport, PredictionError } from "./prediction-error.ts";
 import type { PromptWork } from "./prefill-books.ts";
 import { type BestPrefix, isMoved, PrefillChooser, type PrefillSearch } from "./prefill-choice.ts";
@@ -80,6 +86,8 @@ export class Conductor {
   readonly #decodes = new Map<string, DecodeEstimator>();
   readonly #ttftError = new PredictionError();
   #decodeMs: number;
+  /** Of prompts that were booked, by prediction; 0: none was. */
+  #usualPrefillMs = 0;
   #outputTokens: number;
 
   constructor(options: ConductorOptions) {
@@ -170,6 +178,8 @@ export class Conductor {
     assert(prefill !== null && decode !== null, "Cannot book at an instance that left");
     const sender = transfer === null ? null : this.#table.find(transfer.from);
     const contextTokens = decision.contextTokens;
+    // What is computed where it decodes is short.
+    if (prefill.role === "prefill") this.#booked(chosen.prefillMs);
     const plan =
       transfer === null || sender === null
         ? null
@@ -215,14 +225,20 @@ export class Conductor {
   /** What is counted of an instance now; null: it left. */
   booksOf(instance: InstanceNumber): InstanceBooks | null {
     const found = this.#table.find(instance);
-    if (found === null) return null;
-    const { prefill, decode, sends, receives } = found;
-    return {
-      ...{ queuedPrompts: prefill.count, queueMs: prefill.queueMs(this.#nowMs()) },
-      ...{ decoding: decode.decoding, coming: decode.coming, tokens: decode.tokens },
-      decodingTokens: decode.decodingTokens,
-      ...{ sends, receives },
-    };
+    return found === null ? null : instanceBooks(found, this.#nowMs());
+  }
+
+  /** How loaded both pools are, and what their workers have to end. */
+  pools(): PoolState {
+    const { learns = false } = this.#options;
+    return poolState({
+      ...{ table: this.#table, config: this.config, pool: this.#decodePool() },
+      ...{ nowMs: this.#nowMs(), usualPrefillMs: this.#usualPrefillMs },
+      isMeasured: {
+        prefill: !learns || isKnown(this.#prefills),
+        decode: !learns || isKnown(this.#decodes),
+      },
+    });
   }
 
   #decide(
@@ -341,6 +357,11 @@ export class Conductor {
     };
   }
 
+  #booked(prefillMs: number): void {
+    const before = this.#usualPrefillMs;
+    this.#usualPrefillMs = before === 0 ? prefillMs : before + (prefillMs - before) * NEWEST;
+  }
+
   #decodeEnded(beganMs: number, tokens: number, outputTokens: number | null): void {
     this.#outlook.ended(beganMs, tokens);
     if (outputTokens === null) return;
@@ -358,20 +379,6 @@ export class Conductor {
   #nowMs(): number {
     return this.#options.clock.nowMs();
   }
-}
-
-/** What is counted of one instance. */
-export interface InstanceBooks {
-  readonly queuedPrompts: number;
-  readonly queueMs: number;
-  readonly decoding: number;
-  readonly coming: number;
-  /** Of context, of those that decode. */
-  readonly decodingTokens: number;
-  /** Of context, of both. */
-  readonly tokens: number;
-  readonly sends: number;
-  readonly receives: number;
 }
 
 const NO_INSTANCE_RETRY_MS = 1000;

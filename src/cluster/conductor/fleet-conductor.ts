@@ -114,6 +114,12 @@ export class FleetConductor implements RequestPlanner {
     return decision.type === "accepted" || !isDeadline(decision);
   }
 
+  /** Groups that have both pools now. */
+  get poolGroups(): readonly PoolGroup[] {
+    const groups = this.#options.usesPools ? [...this.#groups.values()] : [];
+    return groups.filter(({ hasPools }) => hasPools);
+  }
+
   isPooled(workerId: string): boolean {
     const group = this.#places.get(workerId);
     return this.#options.usesPools && group?.hasPools === true;

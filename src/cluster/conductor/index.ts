@@ -14,6 +14,7 @@
  *                        least-squares.ts: at the start; prediction-error.ts: how far they are off
  *   booking.ts           one request's part of the books; prefill-books.ts: a line of prompts,
  *                        decode-books.ts: a batch; instance-table.ts: all instances
+ *   role-balance.ts      when a worker should change its role, from pool-pressure.ts
  *   conductor-config.ts  settings
  *   fleet-conductor.ts   the same for a live fleet; pool-group.ts: workers of one kind of blocks;
  *                        fleet-survey.ts: what they have for a request; live-booking.ts: a booking
@@ -35,7 +36,6 @@ export {
   type ConductorErrors,
   type ConductorOptions,
   type ExplainedDecision,
-  type InstanceBooks,
 } from "./conductor.ts";
 export {
   ConductorConfig,
@@ -68,7 +68,17 @@ export {
   type FleetConductorOptions,
   type GroupExplanation,
 } from "./fleet-conductor.ts";
+export type { InstanceBooks } from "./instance-table.ts";
+export type { PoolGroup } from "./pool-group.ts";
+export type { PoolState } from "./pool-pressure.ts";
 export type { ErrorReport } from "./prediction-error.ts";
 export { PrefillEstimator, type PrefillPoint } from "./prefill-estimator.ts";
+export {
+  type BalanceMember,
+  type PoolPressure,
+  RoleBalance,
+  type RoleBalanceSettings,
+  type RoleChange,
+} from "./role-balance.ts";
 export type { DecisionRecord, ServiceWatch } from "./service-watch.ts";
 export { TransferEstimator, type TransferPlan } from "./transfer-estimator.ts";

@@ -32,6 +32,30 @@ export class Instance {
   }
 }
 
+/** What is counted of one instance. */
+export interface InstanceBooks {
+  readonly queuedPrompts: number;
+  readonly queueMs: number;
+  readonly decoding: number;
+  readonly coming: number;
+  /** Of context, of those that decode. */
+  readonly decodingTokens: number;
+  /** Of context, of both. */
+  readonly tokens: number;
+  readonly sends: number;
+  readonly receives: number;
+}
+
+export function instanceBooks(found: Instance, nowMs: number): InstanceBooks {
+  const { prefill, decode, sends, receives } = found;
+  return {
+    ...{ queuedPrompts: prefill.count, queueMs: prefill.queueMs(nowMs) },
+    ...{ decoding: decode.decoding, coming: decode.coming, tokens: decode.tokens },
+    decodingTokens: decode.decodingTokens,
+    ...{ sends, receives },
+  };
+}
+
 /** Instances by number and by what they do. */
 export class InstanceTable {
   readonly #instances: (Instance | null)[] = [];

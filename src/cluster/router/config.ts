@@ -61,6 +61,25 @@ export const RouterOptions = z
         "What workers of the role kv fetch of computed prompts: reused (what was asked for more " +
           "than once), all (the rest, too, while their memory is free), off.",
       ),
+    roleChanges: z
+      .enum(["off", "auto"])
+      .default("off")
+      .describe(
+        "Whether the conductor gives workers of a fleet with pools other roles when the load " +
+          "shifts: off, auto. Of several routers one is enough.",
+      ),
+    roleChangeAfterMs: z
+      .int()
+      .positive()
+      .max(1e9)
+      .default(20_000)
+      .describe("How long one pool must have too much, and the other room, before a role changes."),
+    roleChangePauseMs: z
+      .int()
+      .positive()
+      .max(1e9)
+      .default(30_000)
+      .describe("How long no role changes behind a change, of a worker that joins or leaves, too."),
     decisionLog: z
       .string()
       .min(1)

@@ -44,6 +44,11 @@ export class DecisionBook implements ServiceWatch {
     }
   }
 
+  /** A decision that is no request's: it is logged, and kept for no one. */
+  note(line: Readonly<Record<string, unknown>>): void {
+    this.#parts.log?.add(JSON.stringify(line));
+  }
+
   /** What a worker says that it held for a request that was decided: a line behind the decision. */
   held(request: string, workerId: string, kvByteSeconds: number): void {
     const lines = this.#lines.get(request);

@@ -30,6 +30,7 @@ import type { Relay } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
 import type { RelayTools } from "./relay-order.ts";
 import { RemoteTokens } from "./remote-tokens.ts";
+import { RoleBalancer } from "./role-balancer.ts";
 import { RoleNews } from "./role-news.ts";
 import { RoleOrders } from "./role-orders.ts";
 import type { RouterSecrets } from "./secrets.ts";
@@ -110,8 +111,10 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);
+  const balancer = balancerOf(context, say);
   const close = async () => {
     stopWatching();
+    balancer?.close();
     for (const part of [sweep, loads, dispatcher, conductor, fills]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close(), log?.close()]);
     await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
@@ -139,6 +142,27 @@ function conductorOf({ config, membership, registry, rng, warn }: ConductorParts
     config: ConductorConfig.parse({ policy: "global", ttftDeadlineMs, tbtDeadlineMs, rejection }),
   });
   return { conductor, decisions, log };
+}
+
+/** Null: roles are the operator's alone. */
+function balancerOf(
+  context: RouterContext,
+  say: (message: string) => void,
+): { close(): void } | null {
+  const { config, links, tools, decisions, roleOrders: orders } = context;
+  const { roleChanges, roleChangeAfterMs: sustainMs, roleChangePauseMs: cooldownMs } = config;
+  if (roleChanges === "off") return null;
+  const { conductor, membership, dispatcher, registry } = context;
+  const { workerWaitMs } = config;
+  const balancer = new RoleBalancer({
+    ...{ conductor, membership, dispatcher, registry, orders, say, workerWaitMs },
+    admits: (id) => links.find(id)?.breaker.admits === true,
+    waiting: () => tools.room.count,
+    log: (line) => decisions.note(line),
+    ...{ clock: systemClock, settings: { sustainMs, cooldownMs } },
+  });
+  balancer.start();
+  return balancer;
 }
 
 /** A Redis that has just started is empty until all workers have written their entries. */

@@ -3,6 +3,7 @@ import { invalidSetting, issueText } from "#base";
 import { ConductorConfig } from "#cluster";
 import { CACHE_PLACES } from "./pool-options.ts";
 
+const ms = (usual: number) => z.number().positive().max(1e9).default(usual);
 const count = (most: number) => z.int().positive().max(most);
 
 /** A fleet with pools, as a file describes it. */
@@ -61,6 +62,14 @@ export const FleetConfig = z
           "are computed by all at once.",
       ),
     sequencesMax: count(1e6).default(256).describe("Most requests that one node decodes."),
+    roleChanges: z
+      .strictObject({
+        sustainMs: ms(20_000).describe("How long one pool must have too much, the other room."),
+        cooldownMs: ms(30_000).describe("How long no role changes behind a change."),
+      })
+      .nullable()
+      .default(null)
+      .describe("Nodes change pools when the load shifts; null: none does."),
     conductor: ConductorConfig.prefault({}),
   })
   .readonly();

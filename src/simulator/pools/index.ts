@@ -8,6 +8,7 @@
  *                    coupled-node.ts: one that does both; step-loop.ts: the turn of their steps
  *   prefill-line.ts  the order of a node's prompts while their prefixes travel
  *   hot-blocks.ts    how many nodes hold the blocks that are asked for most
+ *   role-shifts.ts   nodes that change pools when the load shifts
  *   network.ts       transfers between them
  *   fleet-config.ts  a fleet as a file describes it
  *   node-costs.ts    what steps take: the paper's, or those of a cost model
@@ -23,6 +24,6 @@ export { FleetConfig, parseFleet } from "./fleet-config.ts";
 export { HOT_RANKS } from "./hot-blocks.ts";
 export { costsOf, type NodeCosts, PAPER_COSTS } from "./node-costs.ts";
 export { CACHE_PLACES, type CachePlace, type PoolOptions } from "./pool-options.ts";
-export type { LoadSample, PoolResult, TimeSpread } from "./pool-result.ts";
+export type { LoadSample, PoolResult, SimRoleChange, TimeSpread } from "./pool-result.ts";
 export { runPools } from "./pool-sim.ts";
 export { stagedPromptMs } from "./stage-times.ts";

@@ -30,6 +30,7 @@ export class PoolNodes {
   readonly lines: PrefillLine[] = [];
   readonly decode = new Map<number, DecodeNode>();
   readonly coupled = new Map<number, CoupledNode>();
+  readonly #prefilling = new Set<number>();
   readonly #parts: PoolNodesParts;
 
   constructor(parts: PoolNodesParts) {
@@ -48,14 +49,33 @@ export class PoolNodes {
 
   /** Numbers of the nodes that compute prompts. */
   get prefilling(): readonly number[] {
-    return [...this.prefill.keys(), ...this.coupled.keys()];
+    return [...this.#prefilling, ...this.coupled.keys()];
+  }
+
+  /** A node of a pool does the other work from now on; what it has goes on. */
+  change(number: number, role: "prefill" | "decode"): void {
+    this.#parts.conductor.setRole(number, role);
+    if (role === "decode") {
+      this.#prefilling.delete(number);
+      if (!this.decode.has(number)) this.#makeDecode(number);
+      return;
+    }
+    this.#prefilling.add(number);
+    if (this.prefill[number] === undefined) this.#makePrefill(number);
   }
 
   #addPrefill(at: number): void {
+    // Its memory as a decode node is that of its device, if it becomes one.
+    const { deviceTokens } = this.#parts.options.costs;
+    const number = this.#join(`prefill-${at}`, "prefill", deviceTokens);
+    this.#parts.index.join({ announces: true });
+    this.#prefilling.add(number);
+    this.#makePrefill(number);
+  }
+
+  #makePrefill(number: number): void {
     const { options, clock, index, hot } = this.#parts;
     const { costs, trace, chunkTokens = CHUNK_TOKENS, pipelineStages: stages = 1 } = options;
-    const number = this.#join(`prefill-${at}`, "prefill", costs.cacheTokens);
-    index.join({ announces: true });
     const node = new PrefillNode({
       ...{ clock, costs, blockTokens: trace.blockTokens, chunkTokens, stages },
       onChanges: (changes) => {
@@ -68,9 +88,16 @@ export class PoolNodes {
   }
 
   #addDecode(at: number): void {
+    const { options, index } = this.#parts;
+    const number = this.#join(`decode-${at}`, "decode", options.costs.deviceTokens);
+    // It announces nothing before it computes prompts; the numbers of both are the same.
+    index.join({ announces: true });
+    this.#makeDecode(number);
+  }
+
+  #makeDecode(number: number): void {
     const { options, clock, conductor } = this.#parts;
     const { costs, trace, sequencesMax = SEQUENCES_MAX } = options;
-    const number = this.#join(`decode-${at}`, "decode", costs.deviceTokens);
     const estimator = conductor.decodeEstimator();
     let steps = 0;
     const node = new DecodeNode({

@@ -1,4 +1,4 @@
-import type { ConductorConfig } from "#cluster";
+import type { ConductorConfig, RoleBalanceSettings } from "#cluster";
 import type { Trace } from "../trace.ts";
 import type { CoupledRules } from "./coupled-node.ts";
 import type { NodeCosts } from "./node-costs.ts";
@@ -32,6 +32,8 @@ export interface PoolOptions {
    * node.
    */
   readonly cachePlace?: CachePlace;
+  /** Nodes change pools when the load shifts. Default: null, none does. */
+  readonly roleChanges?: RoleBalanceSettings | null;
   readonly onDecision?: (line: string) => void;
   /** Receives the number of requests that ended, now and then. */
   readonly onProgress?: (requests: number) => void;

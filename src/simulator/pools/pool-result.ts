@@ -59,6 +59,15 @@ export interface PoolResult {
   /** Mean relative errors of predictions. */
   readonly predictionErrors: Readonly<Record<string, number>>;
   readonly loads: readonly LoadSample[];
+  /** Nodes that changed pools, in order. */
+  readonly roleChanges: readonly SimRoleChange[];
+}
+
+/** A node that changed pools. */
+export interface SimRoleChange {
+  readonly atMs: number;
+  readonly node: string;
+  readonly role: "prefill" | "decode";
 }
 
 /** Both pools at a time. */

@@ -26,6 +26,7 @@ import { PoolStats } from "./pool-stats.ts";
 import { allBlocks, spanMs, unsigned } from "./pool-trace.ts";
 import type { LinedPrompt } from "./prefill-line.ts";
 import { POOL_SCOPE, type PrefillJob } from "./prefill-node.ts";
+import { RoleShifts } from "./role-shifts.ts";
 import { TokenGaps } from "./token-gaps.ts";
 
 const NETWORK_LATENCY_MS = 1;
@@ -47,6 +48,7 @@ class PoolSim {
   readonly #network = new Network(this.#clock, NETWORK_LATENCY_MS);
   readonly #conductor: Conductor;
   readonly #nodes: PoolNodes;
+  readonly #shifts: RoleShifts;
   readonly #hot: HotBlocks;
   /** Of places in the pool: another stream than the conductor's, which they must not change. */
   readonly #places: Rng;
@@ -75,18 +77,24 @@ class PoolSim {
       ...{ options, clock: this.#clock, conductor: this.#conductor },
       ...{ index: this.#index, network: this.#network, hot: this.#hot },
     });
+    this.#shifts = new RoleShifts({
+      ...{ clock: this.#clock, conductor: this.#conductor, nodes: this.#nodes },
+      settings: options.roleChanges ?? null,
+    });
   }
 
   run(): PoolResult {
     this.#arrive();
+    this.#shifts.watch(() => this.#isOver());
     this.#sample();
     this.#clock.run();
     return this.#stats.result({
       ...{ seed: this.#options.seed, openBookings: this.#open, events: this.#clock.ran },
       transferBytes: this.#network.bytes,
-      prefillBusyMs: this.#nodes.prefill.map(({ busyMs }) => busyMs),
+      prefillBusyMs: this.#nodes.prefill.flatMap(({ busyMs }) => busyMs),
       decodeBusyMs: this.#nodes.decoders.map(({ busyMs }) => busyMs),
       errors: this.#conductor.errors(),
+      roleChanges: this.#shifts.all,
     });
   }
 
@@ -104,7 +112,8 @@ class PoolSim {
 
   #serve(request: TraceRequest, at: number): void {
     const { inputTokens, outputTokens, ids } = request;
-    const asked = { id: String(at), promptTokens: inputTokens, outputTokens: null };
+    const barred = this.#shifts.barred;
+    const asked = { id: String(at), promptTokens: inputTokens, outputTokens: null, barred };
     const prompt = this.#index.blocksOf(SCOPE, unsigned(ids));
     const { blockTokens } = this.#options.trace;
     const held = this.#index
@@ -306,6 +315,10 @@ class PoolSim {
     if (this.#ended % PROGRESS_REQUESTS === 0) this.#options.onProgress?.(this.#ended);
   }
 
+  #isOver(): boolean {
+    return this.#ended >= this.#options.trace.requests.length;
+  }
+
   #sample(): void {
     this.#stats.sample({
       atMs: this.#clock.nowMs(),
@@ -313,7 +326,7 @@ class PoolSim {
       decoding: this.#nodes.decoders.map((node) => node.requests),
       replicas: this.#hot.replicas,
     });
-    if (this.#ended >= this.#options.trace.requests.length) return;
+    if (this.#isOver()) return;
     this.#clock.after(this.#sampleMs, () => this.#sample());
   }
 }

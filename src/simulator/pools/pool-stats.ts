@@ -1,5 +1,12 @@
 import type { ConductorConfig, ConductorErrors } from "#cluster";
-import { curveOf, gapsOf, type LoadSample, type PoolResult, spreadOf } from "./pool-result.ts";
+import {
+  curveOf,
+  gapsOf,
+  type LoadSample,
+  type PoolResult,
+  type SimRoleChange,
+  spreadOf,
+} from "./pool-result.ts";
 
 /** What a run knows at its end. */
 export interface PoolEnd {
@@ -10,6 +17,7 @@ export interface PoolEnd {
   readonly prefillBusyMs: readonly number[];
   readonly decodeBusyMs: readonly number[];
   readonly errors: ConductorErrors;
+  readonly roleChanges: readonly SimRoleChange[];
 }
 
 export interface CompletedRequest {
@@ -160,6 +168,7 @@ export class PoolStats {
         transfer: errors.transfer.meanError,
       },
       loads: this.#loads,
+      roleChanges: end.roleChanges,
     };
   }
 
