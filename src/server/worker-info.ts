@@ -13,6 +13,8 @@ export interface WorkerIdentity {
   readonly url: string;
   /** What it does in a fleet at the start. Default: both. */
   readonly role?: WorkerRole;
+  /** No conductor changes it. Default: false. */
+  readonly rolePinned?: boolean;
 }
 
 /**

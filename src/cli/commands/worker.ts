@@ -86,7 +86,8 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
       : null,
     identify: (listening): WorkerIdentity => {
       const url = advertised ?? reachable(listening);
-      return { id: config.workerId ?? url, epoch: randomUUID(), url, role };
+      const pinned = config.rolePinned ? { rolePinned: true } : {};
+      return { id: config.workerId ?? url, epoch: randomUUID(), url, role, ...pinned };
     },
     join: async (served, { say, warn }): Promise<Departure> => {
       const { redis, leaseMs } = config;

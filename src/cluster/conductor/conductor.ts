@@ -32,7 +32,8 @@ import {
   InstanceTable,
   instanceBooks,
 } from "./instance-table.ts";
-import { isKnown, type PoolState, poolState } from "./pool-pressure.ts";
+import { PoolGauge } from "./pool-gauge.ts";
+import { isKnown, type NeedsParts } from "./pool-needs.ts";
 import { type ErrorReport, PredictionError } from "./prediction-error.ts";
 import type { PromptWork } from "./prefill-books.ts";
 import { type BestPrefix, isMoved, PrefillChooser, type PrefillSearch } from "./prefill-choice.ts";
@@ -77,6 +78,8 @@ const NEWEST = 1 / 64;
  */
 export class Conductor {
   readonly config: ConductorConfig;
+  /** What both pools are asked for, and need. */
+  readonly pools = new PoolGauge({ nowMs: () => this.#nowMs(), parts: () => this.#needsParts() });
   readonly #options: ConductorOptions;
   readonly #table = new InstanceTable();
   readonly #chooser = new PrefillChooser();
@@ -86,8 +89,6 @@ export class Conductor {
   readonly #decodes = new Map<string, DecodeEstimator>();
   readonly #ttftError = new PredictionError();
   #decodeMs: number;
-  /** Of prompts that were booked, by prediction; 0: none was. */
-  #usualPrefillMs = 0;
   #outputTokens: number;
 
   constructor(options: ConductorOptions) {
@@ -178,8 +179,7 @@ export class Conductor {
     assert(prefill !== null && decode !== null, "Cannot book at an instance that left");
     const sender = transfer === null ? null : this.#table.find(transfer.from);
     const contextTokens = decision.contextTokens;
-    // What is computed where it decodes is short.
-    if (prefill.role === "prefill") this.#booked(chosen.prefillMs);
+    this.pools.taken(decision);
     const plan =
       transfer === null || sender === null
         ? null
@@ -226,19 +226,6 @@ export class Conductor {
   booksOf(instance: InstanceNumber): InstanceBooks | null {
     const found = this.#table.find(instance);
     return found === null ? null : instanceBooks(found, this.#nowMs());
-  }
-
-  /** How loaded both pools are, and what their workers have to end. */
-  pools(): PoolState {
-    const { learns = false } = this.#options;
-    return poolState({
-      ...{ table: this.#table, config: this.config, pool: this.#decodePool() },
-      ...{ nowMs: this.#nowMs(), usualPrefillMs: this.#usualPrefillMs },
-      isMeasured: {
-        prefill: !learns || isKnown(this.#prefills),
-        decode: !learns || isKnown(this.#decodes),
-      },
-    });
   }
 
   #decide(
@@ -345,6 +332,17 @@ export class Conductor {
     };
   }
 
+  #needsParts(): NeedsParts {
+    const { learns = false } = this.#options;
+    return {
+      ...{ table: this.#table, config: this.config, pool: this.#decodePool() },
+      isMeasured: {
+        prefill: !learns || isKnown(this.#prefills),
+        decode: !learns || isKnown(this.#decodes),
+      },
+    };
+  }
+
   #contextOf({ promptTokens, outputTokens }: ConductorRequest): number {
     return promptTokens + (outputTokens ?? this.#outputTokens) / 2;
   }
@@ -355,11 +353,6 @@ export class Conductor {
       ttftMs: ttftDeadlineMs === undefined ? config.ttftDeadlineMs : ttftDeadlineMs,
       tbtMs: tbtDeadlineMs === undefined ? config.tbtDeadlineMs : tbtDeadlineMs,
     };
-  }
-
-  #booked(prefillMs: number): void {
-    const before = this.#usualPrefillMs;
-    this.#usualPrefillMs = before === 0 ? prefillMs : before + (prefillMs - before) * NEWEST;
   }
 
   #decodeEnded(beganMs: number, tokens: number, outputTokens: number | null): void {

@@ -176,6 +176,7 @@ export class FleetConductor implements RequestPlanner {
     const decision = conductor.decide(this.#requestOf(request, survey), survey.held);
     if (decision.type === "rejected") {
       this.#record(survey, decision, { by: "pools" });
+      conductor.pools.refused(decision);
       return this.#rejected(request, decision);
     }
     const chosen = this.#chosenOf(ask, survey, decision);

@@ -14,7 +14,8 @@
  *                        least-squares.ts: at the start; prediction-error.ts: how far they are off
  *   booking.ts           one request's part of the books; prefill-books.ts: a line of prompts,
  *                        decode-books.ts: a batch; instance-table.ts: all instances
- *   role-balance.ts      when a worker should change its role, from pool-pressure.ts
+ *   role-balance.ts      when a worker should change its role, from pool-needs.ts: how many each
+ *                        pool needs for what it was asked (pool-demand.ts, pool-gauge.ts)
  *   conductor-config.ts  settings
  *   fleet-conductor.ts   the same for a live fleet; pool-group.ts: workers of one kind of blocks;
  *                        fleet-survey.ts: what they have for a request; live-booking.ts: a booking
@@ -69,13 +70,14 @@ export {
   type GroupExplanation,
 } from "./fleet-conductor.ts";
 export type { InstanceBooks } from "./instance-table.ts";
+export { type PoolLoad, sumOfLoads } from "./pool-demand.ts";
 export type { PoolGroup } from "./pool-group.ts";
-export type { PoolState } from "./pool-pressure.ts";
+export { type PoolMember, withWaiting } from "./pool-needs.ts";
 export type { ErrorReport } from "./prediction-error.ts";
 export { PrefillEstimator, type PrefillPoint } from "./prefill-estimator.ts";
 export {
   type BalanceMember,
-  type PoolPressure,
+  type PoolNeeds,
   RoleBalance,
   type RoleBalanceSettings,
   type RoleChange,

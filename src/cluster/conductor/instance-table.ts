@@ -71,6 +71,20 @@ export class InstanceTable {
     return this.#decoding;
   }
 
+  /** Of those that may get decodings: requests that decode. */
+  get decodingRequests(): number {
+    let sum = 0;
+    for (const { decode } of this.#decoding) sum += decode.decoding;
+    return sum;
+  }
+
+  /** Their tokens of context. */
+  get decodingTokens(): number {
+    let sum = 0;
+    for (const { decode } of this.#decoding) sum += decode.decodingTokens;
+    return sum;
+  }
+
   /** Numbers are below this. */
   get size(): number {
     return this.#instances.length;

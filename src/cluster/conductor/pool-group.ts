@@ -6,6 +6,7 @@ import type { LiveBooking } from "./live-booking.ts";
 
 /** Workers that give each other keys and values, or, where they do not, those that are alike. */
 export class PoolGroup {
+  readonly name: string;
   readonly conductor: Conductor;
   /** Its workers give each other keys and values. */
   readonly sharesBlocks: boolean;
@@ -22,6 +23,7 @@ export class PoolGroup {
   measuredMs = Number.NEGATIVE_INFINITY;
 
   constructor(name: string, conductor: Conductor) {
+    this.name = name;
     this.sharesBlocks = name.startsWith(SHARED);
     this.conductor = conductor;
   }

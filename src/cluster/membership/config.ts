@@ -46,6 +46,13 @@ export const WorkerOptions = z
           "prompts those compute, both computes its own prompts; kv computes nothing, reads no " +
           "weights and holds keys and values for others in the memory of --host-cache-bytes.",
       ),
+    rolePinned: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Keep the role though routers with --role-changes auto give others to workers; an " +
+          "operator still may (POST /route/roles).",
+      ),
     kvTransfer: z
       .boolean()
       .nullable()

@@ -6,6 +6,7 @@
  *
  *   config.ts              options of a worker
  *   announcer.ts           a worker's side; redis-announcer.ts: in Redis
+ *   role-desk.ts           one of several routers decides about roles
  *   redis-membership.ts    a router's side of Redis; lease-record.ts: a worker's entry
  *   redis-link.ts          a connection that comes back
  *   static-membership.ts   workers that are given by address: static-worker.ts checks one,
@@ -35,6 +36,7 @@ export { RedisAnnouncer, type RedisAnnouncerOptions } from "./redis-announcer.ts
 export { RedisBooks, type RedisBooksOptions } from "./redis-books.ts";
 export { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 export { RedisMembership, type RedisMembershipOptions } from "./redis-membership.ts";
+export { RoleDesk, type RoleDeskOptions, type ToldDesk } from "./role-desk.ts";
 export { StaticMembership, type StaticMembershipOptions } from "./static-membership.ts";
 export {
   type ReportedWorker,

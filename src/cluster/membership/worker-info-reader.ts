@@ -57,6 +57,7 @@ export function readWorkerInfo(value: unknown): WorkerInfo {
     kv: fields.kv == null ? null : readKv(fields.kv),
     ...(fields.role == null ? {} : { role: readRole(fields.role) }),
     ...(fields.roleEpoch == null ? {} : { roleEpoch: countOf(fields.roleEpoch, "roleEpoch") }),
+    ...(fields.rolePinned === true ? { rolePinned: true } : {}),
     ...(fields.transfer == null ? {} : { transfer: readTransfer(fields.transfer) }),
   };
 }

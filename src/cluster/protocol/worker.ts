@@ -35,6 +35,8 @@ export interface WorkerInfo {
    * those that were routed by an older one. Absent: it cannot change its role.
    */
   readonly roleEpoch?: number;
+  /** Its role is its operator's alone: no conductor changes it. Absent: false. */
+  readonly rolePinned?: boolean;
   /** Where workers of its fingerprint ask for its blocks. Absent: nowhere. */
   readonly transfer?: TransferAddress;
 }

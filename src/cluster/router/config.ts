@@ -66,19 +66,23 @@ export const RouterOptions = z
       .default("off")
       .describe(
         "Whether the conductor gives workers of a fleet with pools other roles when the load " +
-          "shifts: off, auto. Of several routers one is enough.",
+          "shifts: off, auto. Of several routers that share a Redis one decides for all, of " +
+          "several without it one should.",
       ),
     roleChangeAfterMs: z
       .int()
       .positive()
       .max(1e9)
-      .default(20_000)
-      .describe("How long one pool must have too much, and the other room, before a role changes."),
+      .default(3000)
+      .describe(
+        "How much service may be lost for want of a worker in the other pool before its role " +
+          "changes, in ms of all requests: 10 s pass where 3 of 10 are lost by 3000.",
+      ),
     roleChangePauseMs: z
       .int()
       .positive()
       .max(1e9)
-      .default(30_000)
+      .default(5000)
       .describe("How long no role changes behind a change, of a worker that joins or leaves, too."),
     decisionLog: z
       .string()

@@ -14,6 +14,7 @@ import type { ModelCodecs } from "./model-codecs.ts";
 import type { PromptReader } from "./prompt-reader.ts";
 import type { Relay } from "./relay.ts";
 import type { RelayTools } from "./relay-order.ts";
+import type { RoleBalancer } from "./role-balancer.ts";
 import type { RoleOrders } from "./role-orders.ts";
 import type { WorkerLinks } from "./worker-links.ts";
 
@@ -33,6 +34,8 @@ export interface RouterContext {
   readonly hits: HitWatch;
   readonly tools: RelayTools;
   readonly roleOrders: RoleOrders;
+  /** Null: roles are the operator's alone. */
+  readonly balancer: RoleBalancer | null;
   /** Requests in work. */
   readonly relays: Set<Relay>;
   readonly registry: Registry;

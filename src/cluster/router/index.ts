@@ -32,6 +32,8 @@
  *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
  *   roles-route.ts        an operator changes roles of workers: role-orders.ts, one list at a time;
  *                         role-news.ts asks and tells workers; role-balancer.ts: the conductor does
+ *                         (told-loads.ts: with other routers, role-balancer-metrics.ts counts);
+ *                         role-parts.ts makes them
  *   kv-fills.ts           tells workers that give memory alone what to fetch; fill-queue.ts: orders
  *                         that wait, fill-metrics.ts counts
  *   shared-loads.ts       load that several routers see

@@ -30,9 +30,7 @@ import type { Relay } from "./relay.ts";
 import { RelayMetrics } from "./relay-metrics.ts";
 import type { RelayTools } from "./relay-order.ts";
 import { RemoteTokens } from "./remote-tokens.ts";
-import { RoleBalancer } from "./role-balancer.ts";
-import { RoleNews } from "./role-news.ts";
-import { RoleOrders } from "./role-orders.ts";
+import { rolePartsOf } from "./role-parts.ts";
 import type { RouterSecrets } from "./secrets.ts";
 import { SharedLoads } from "./shared-loads.ts";
 import { watchStatus } from "./status-watch.ts";
@@ -93,28 +91,27 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ secret: keys.secret, http },
     onLoad: (info, load) => noteLoad({ dispatcher, conductor }, info, load),
   });
-  const books = booksOf(config, warnOfRedis);
+  const { link, books } = booksOf(config, warnOfRedis);
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
-  const prompts = promptsOf(links, codecs);
   const sweep = new Sweep(shortestOf(config));
   const native = NativeRelay.open();
-  const roles = new RoleNews({ membership, timeoutMs: config.connectTimeoutMs });
+  const { roles, roleOrders, balancer } = rolePartsOf({
+    ...{ config, conductor, membership, dispatcher, registry, links, room, link, say, decisions },
+  });
   const tools: RelayTools = {
     ...{ dispatcher, links, sweep, native, codecs, hits, room, shared, warn, limits: config },
     ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker, roles },
   };
   const context: RouterContext = {
-    ...{ config, membership, links, dispatcher, prompts, codecs, caches, ceiling, hits, relays },
+    ...{ config, membership, links, dispatcher, codecs, caches, ceiling, hits, relays },
     ...{ conductor, decisions, registry, bodies, texts, tools, version: ownVersion() },
-    state: { draining: false },
-    roleOrders: new RoleOrders({ membership, links, news: roles }),
+    ...{ prompts: promptsOf(links, codecs), state: { draining: false }, roleOrders, balancer },
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);
-  const balancer = balancerOf(context, say);
   const close = async () => {
     stopWatching();
-    balancer?.close();
+    await balancer?.close();
     for (const part of [sweep, loads, dispatcher, conductor, fills]) part.close();
     await Promise.all([membership.close(), caches.close(), books?.close(), log?.close()]);
     await Promise.all([links.close(), codecs.close(), streams?.close(), http.close()]);
@@ -142,27 +139,6 @@ function conductorOf({ config, membership, registry, rng, warn }: ConductorParts
     config: ConductorConfig.parse({ policy: "global", ttftDeadlineMs, tbtDeadlineMs, rejection }),
   });
   return { conductor, decisions, log };
-}
-
-/** Null: roles are the operator's alone. */
-function balancerOf(
-  context: RouterContext,
-  say: (message: string) => void,
-): { close(): void } | null {
-  const { config, links, tools, decisions, roleOrders: orders } = context;
-  const { roleChanges, roleChangeAfterMs: sustainMs, roleChangePauseMs: cooldownMs } = config;
-  if (roleChanges === "off") return null;
-  const { conductor, membership, dispatcher, registry } = context;
-  const { workerWaitMs } = config;
-  const balancer = new RoleBalancer({
-    ...{ conductor, membership, dispatcher, registry, orders, say, workerWaitMs },
-    admits: (id) => links.find(id)?.breaker.admits === true,
-    waiting: () => tools.room.count,
-    log: (line) => decisions.note(line),
-    ...{ clock: systemClock, settings: { sustainMs, cooldownMs } },
-  });
-  balancer.start();
-  return balancer;
 }
 
 /** A Redis that has just started is empty until all workers have written their entries. */
@@ -255,10 +231,11 @@ function unlessSaid(warn: (message: string) => void): (message: string) => void 
   };
 }
 
-/** Null: no Redis, so this router is alone. */
-function booksOf({ redis }: RouterConfig, warn: (message: string) => void): RedisBooks | null {
-  if (redis === null) return null;
-  return new RedisBooks({ link: new RedisLink({ url: redis, warn }), router: randomUUID() });
+/** Null: no Redis, so this router is alone. The link is closed with the books. */
+function booksOf({ redis }: RouterConfig, warn: (message: string) => void) {
+  if (redis === null) return { link: null, books: null };
+  const link = new RedisLink({ url: redis, warn });
+  return { link, books: new RedisBooks({ link, router: randomUUID() }) };
 }
 
 function sharedLoads(books: RedisBooks, membership: Membership, dispatcher: Dispatcher) {

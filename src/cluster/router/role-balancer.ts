@@ -1,17 +1,24 @@
 /** The conductor of a live fleet gives workers other roles when the load shifts. */
-import { Counter, Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { Clock } from "#base";
 import {
   type FleetConductor,
   type PoolGroup,
-  type PoolPressure,
+  type PoolLoad,
+  type PoolMember,
+  type PoolNeeds,
   RoleBalance,
   type RoleBalanceSettings,
   type RoleChange,
+  sumOfLoads,
+  withWaiting,
 } from "#cluster/conductor";
+import type { ToldDesk } from "#cluster/membership";
 import type { Membership, WorkerRole } from "#cluster/protocol";
 import type { Dispatcher } from "#cluster/routing";
+import { RoleBalancerMetrics } from "./role-balancer-metrics.ts";
 import type { OrderedRoles } from "./role-orders.ts";
+import { readLoads, writeLoads } from "./told-loads.ts";
 
 export interface RoleBalancerOptions {
   readonly conductor: Pick<FleetConductor, "poolGroups" | "queueMsOf">;
@@ -23,7 +30,10 @@ export interface RoleBalancerOptions {
   readonly waiting: () => number;
   /** A line of prompts that takes longer is full. */
   readonly workerWaitMs: number;
+  /** Orders are fenced: a worker that was given a role since keeps it. */
   readonly orders: { give(orders: ReadonlyMap<string, WorkerRole>): Promise<OrderedRoles> };
+  /** Where several routers agree on which of them decides; null: this one is alone. */
+  readonly desk: { tell(text: string): Promise<ToldDesk>; close(): Promise<void> } | null;
   readonly log: (line: Readonly<Record<string, unknown>>) => void;
   /** One line for operators. */
   readonly say: (message: string) => void;
@@ -32,39 +42,41 @@ export interface RoleBalancerOptions {
   readonly settings: RoleBalanceSettings;
 }
 
+/** One group of workers as operators see it. */
+export interface ShownGroup {
+  /** Null: too little was asked, or measured, or another router decides. */
+  readonly needs: PoolNeeds | null;
+  readonly lostMs: Readonly<Record<"prefill" | "decode", number>>;
+  readonly members: readonly (PoolMember & { readonly mayChange: boolean })[];
+}
+
 const LOOK_MS = 1000;
+const CHANGES_MAX = 32;
+/** What a pool is taken to need where it is full and requests wait: more than it has. */
+const FULL = 1.25;
 
 /** What is kept of one group. */
 interface Watched {
   readonly balance: RoleBalance;
   /** Its workers and their roles at the last look. */
   fleet: string;
+  shown: ShownGroup;
 }
 
 export class RoleBalancer {
   readonly #options: RoleBalancerOptions;
   readonly #groups = new WeakMap<PoolGroup, Watched>();
-  readonly #pressure: Gauge<"pool">;
-  readonly #changes: Counter<"role" | "outcome">;
+  readonly #metrics: RoleBalancerMetrics;
+  /** Lines of the log, the newest last. */
+  readonly #changes: Readonly<Record<string, unknown>>[] = [];
   #timer: NodeJS.Timeout | null = null;
-  /** One order at a time, of whichever group. */
-  #isOrdering = false;
+  /** One look, and so one order, at a time. */
+  #isLooking = false;
+  #decides = false;
 
   constructor(options: RoleBalancerOptions) {
     this.#options = options;
-    const registers = [options.registry];
-    this.#pressure = new Gauge({
-      name: "perigee_router_pool_pressure",
-      help: "How loaded each pool is; 1: as much as it should have. Of the group looked at last.",
-      labelNames: ["pool"],
-      registers,
-    });
-    this.#changes = new Counter({
-      name: "perigee_router_role_changes_total",
-      help: "Roles that the conductor gave workers, and what became of it: changed or refused.",
-      labelNames: ["role", "outcome"],
-      registers,
-    });
+    this.#metrics = new RoleBalancerMetrics(options.registry);
   }
 
   /** Looks once a second until `close`. */
@@ -73,45 +85,81 @@ export class RoleBalancer {
     this.#timer.unref();
   }
 
-  close(): void {
+  async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
+    await this.#options.desk?.close();
+  }
+
+  /** Whether this router decides now; what it sees of each group; and what was changed last. */
+  get shown() {
+    const groups = this.#options.conductor.poolGroups.map((group) => this.#watched(group).shown);
+    return { decides: this.#decides, groups, changes: this.#changes };
   }
 
   /** One look at all groups. Settles when the change that is due, if any, is done. */
   async look(): Promise<void> {
-    const { conductor } = this.#options;
-    for (const group of conductor.poolGroups) {
-      const change = this.#lookAt(group);
-      if (change === null || this.#isOrdering) continue;
-      this.#isOrdering = true;
-      try {
-        await this.#order(group, change);
-      } finally {
-        this.#isOrdering = false;
-      }
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      await this.#look();
+    } finally {
+      this.#isLooking = false;
     }
   }
 
-  #lookAt(group: PoolGroup): RoleChange | null {
+  async #look(): Promise<void> {
+    const groups = this.#options.conductor.poolGroups;
+    const own = new Map<string, PoolLoad>();
+    for (const { name, conductor } of groups) {
+      const load = conductor.pools.load();
+      if (load !== null) own.set(name, withWaiting(load, this.#options.waiting()));
+    }
+    const others = await this.#agree(own);
+    this.#metrics.decides.set(others === null ? 0 : 1);
+    this.#decides = others !== null;
+    for (const group of groups) {
+      const loads = [own, ...(others ?? [])].flatMap((told) => told.get(group.name) ?? []);
+      const change = this.#lookAt(group, sumOfLoads(loads));
+      if (change !== null) await this.#order(group, change);
+    }
+  }
+
+  /** What other routers are asked; null: another one decides, or no one can. */
+  async #agree(own: ReadonlyMap<string, PoolLoad>) {
+    const { desk } = this.#options;
+    if (desk === null) return [];
+    try {
+      const { decides, others } = await desk.tell(writeLoads(own));
+      return decides ? others.map(readLoads) : null;
+    } catch {
+      return null; // The link says why; roles stay as they are.
+    }
+  }
+
+  #lookAt(group: PoolGroup, load: PoolLoad | null): RoleChange | null {
     const nowMs = this.#options.clock.nowMs();
-    const { pressure: own, members } = group.conductor.pools();
-    const usable = members.filter(({ id }) => this.#isUsable(id));
-    const pressure = this.#withWaiting(own, usable);
-    this.#pressure.set({ pool: "prefill" }, pressure.prefill);
-    this.#pressure.set({ pool: "decode" }, pressure.decode);
+    const { pools } = group.conductor;
+    const usable = pools.members().filter(({ id }) => this.#isUsable(id));
+    const needs = this.#decides ? this.#whereFull(pools.needs(load), usable) : null;
+    this.#metrics.needed(needs);
     const watched = this.#watched(group);
+    const { balance } = watched;
     const fleet = usable.map(({ id, role }) => `${id} ${role}`).join();
-    if (watched.fleet !== "" && watched.fleet !== fleet) watched.balance.changed(nowMs);
+    if (watched.fleet !== "" && watched.fleet !== fleet) balance.changed(nowMs);
     watched.fleet = fleet;
-    const view = usable.map((member) => ({ ...member, mayChange: this.#mayChange(member.id) }));
-    return watched.balance.look({ nowMs, pressure, members: view });
+    const members = usable.map((member) => ({ ...member, mayChange: this.#mayChange(member.id) }));
+    const change = balance.look({ nowMs, needs, members });
+    watched.shown = { needs, lostMs: balance.lostMs, members };
+    return change;
   }
 
   #watched(group: PoolGroup): Watched {
     const known = this.#groups.get(group);
     if (known !== undefined) return known;
-    const made = { balance: new RoleBalance(this.#options.settings), fleet: "" };
+    const balance = new RoleBalance(this.#options.settings);
+    const shown = { needs: null, lostMs: balance.lostMs, members: [] };
+    const made: Watched = { balance, fleet: "", shown };
     this.#groups.set(group, made);
     return made;
   }
@@ -121,52 +169,61 @@ export class RoleBalancer {
     return membership.workers.get(id)?.state === "ready" && admits(id);
   }
 
-  /** One that knows no epochs of roles has none that could change. */
+  /** One that knows no epochs of roles has none that could change; one that is pinned keeps it. */
   #mayChange(id: string): boolean {
-    return this.#options.membership.workers.get(id)?.info.roleEpoch !== undefined;
+    const info = this.#options.membership.workers.get(id)?.info;
+    return info?.roleEpoch !== undefined && info.rolePinned !== true;
   }
 
   /** Requests wait at the router where a pool is full: its books do not grow then. */
-  #withWaiting(
-    own: PoolPressure,
-    members: readonly { readonly id: string; readonly role: string }[],
-  ): PoolPressure {
+  #whereFull(needs: PoolNeeds | null, members: readonly PoolMember[]): PoolNeeds | null {
     const { waiting, dispatcher, conductor, workerWaitMs } = this.#options;
-    if (waiting() === 0) return own;
+    if (needs === null || waiting() === 0) return needs;
     const prefills = members.filter(({ role }) => role === "prefill");
     const decodes = members.filter(({ role }) => role !== "prefill");
-    const isLong = ({ id }: { readonly id: string }) =>
+    const isLong = ({ id }: PoolMember) =>
       dispatcher.fullness(id) !== null || conductor.queueMsOf(id) > workerWaitMs;
-    const takesNone = ({ id }: { readonly id: string }) => dispatcher.fullness(id) === "requests";
+    const takesNone = ({ id }: PoolMember) => dispatcher.fullness(id) === "requests";
+    const atLeast = (need: number, pool: readonly PoolMember[], isFull: boolean) =>
+      isFull ? Math.max(need, FULL * pool.length) : need;
     return {
-      prefill: prefills.every(isLong) ? Math.max(own.prefill, 1) : own.prefill,
-      decode: decodes.every(takesNone) ? Math.max(own.decode, 1) : own.decode,
+      ...needs,
+      prefill: atLeast(needs.prefill, prefills, prefills.every(isLong)),
+      decode: atLeast(needs.decode, decodes, decodes.every(takesNone)),
     };
   }
 
   async #order(group: PoolGroup, change: RoleChange): Promise<void> {
     const { orders, log, say, clock } = this.#options;
-    const { id, role, from, reason, pressure, drainMs } = change;
+    const { id, role, from, reason, needs, lostMs, drainMs } = change;
     const { errors } = await orders.give(new Map([[id, role]]));
     const error = errors.get(id);
     const outcome = error === undefined ? "changed" : "refused";
-    this.#watched(group).balance.changed(clock.nowMs(), drainMs);
-    this.#changes.inc({ role, outcome });
-    log({
+    const { balance, shown } = this.#watched(group);
+    balance.changed(clock.nowMs(), drainMs);
+    this.#metrics.changes.inc({ role, outcome });
+    const prefills = shown.members.filter((member) => member.role === "prefill").length;
+    const has = { prefill: prefills, decode: shown.members.length - prefills };
+    const line = {
       ...{ at_ms: Math.round(clock.nowMs()), event: "role-change", worker: id, from, role, reason },
-      pressure: { prefill: rounded(pressure.prefill), decode: rounded(pressure.decode) },
-      ...{ drain_ms: Math.round(drainMs), outcome },
+      needs: { prefill: rounded(needs.prefill), decode: rounded(needs.decode) },
+      ...{ has, lost_ms: Math.round(lostMs), drain_ms: Math.round(drainMs), outcome },
       ...(error !== undefined && { error: error.message }),
-    });
-    const loads = `prefill ${rounded(pressure.prefill)}, decode ${rounded(pressure.decode)}`;
+    };
+    log(line);
+    this.#changes.push(line);
+    if (this.#changes.length > CHANGES_MAX) this.#changes.shift();
+    const why =
+      `the load needs ${rounded(needs.prefill)} workers for prompts and ` +
+      `${rounded(needs.decode)} that decode, there were ${has.prefill} and ${has.decode}`;
     say(
       error === undefined
-        ? `worker ${id} was given the role ${role}, it was ${from}: ${reason} (${loads})`
-        : `worker ${id} keeps the role ${from}, wanted ${role} (${reason}): ${error.message}`,
+        ? `worker ${id} was given the role ${role}, it was ${from}: ${why}`
+        : `worker ${id} keeps the role ${from}, wanted ${role} (${why}): ${error.message}`,
     );
   }
 }
 
 function rounded(value: number): number {
-  return Math.round(value * 1000) / 1000;
+  return Math.round(value * 100) / 100;
 }

@@ -45,13 +45,13 @@ export class RoleNews {
 
   /**
    * Gives a worker a role. Throws what it says, with the remedy. One that was changed meanwhile is
-   * changed from what it is now.
+   * changed from what it is now, or, where the order is fenced, not at all.
    */
-  async change(link: WorkerLink, role: WorkerRole): Promise<ToldRole> {
+  async change(link: WorkerLink, role: WorkerRole, isFenced = false): Promise<ToldRole> {
     const { info } = link;
     if (info.kind !== "perigee") throw refused(link, "must be one of Perigee, it is another one");
     let answer = await this.#order(link, role);
-    if (answer.status === 409 && (await this.learn(link, info))) {
+    if (answer.status === 409 && (await this.learn(link, info)) && !isFenced) {
       answer = await this.#order(link, role);
     }
     if (answer.status !== 200) throw refused(link, reasonOf(answer));

@@ -30,19 +30,19 @@ export class RoleOrders {
     this.#options = options;
   }
 
-  /** Never rejects. */
-  give(orders: ReadonlyMap<string, WorkerRole>): Promise<OrderedRoles> {
-    const done = this.#last.then(() => this.#give(orders));
+  /** Never rejects. `isFenced`: a worker that was given another role meanwhile keeps it. */
+  give(orders: ReadonlyMap<string, WorkerRole>, { isFenced = false } = {}): Promise<OrderedRoles> {
+    const done = this.#last.then(() => this.#give(orders, isFenced));
     this.#last = done;
     return done;
   }
 
-  async #give(orders: ReadonlyMap<string, WorkerRole>): Promise<OrderedRoles> {
+  async #give(orders: ReadonlyMap<string, WorkerRole>, isFenced: boolean): Promise<OrderedRoles> {
     const roles = new Map<string, ToldRole>();
     const errors = new Map<string, Error>();
     const change = async ([id, role]: readonly [string, WorkerRole]) => {
       try {
-        roles.set(id, await this.#change(id, role));
+        roles.set(id, await this.#change(id, role, isFenced));
       } catch (error) {
         errors.set(id, error instanceof Error ? error : new Error(String(error)));
       }
@@ -53,13 +53,13 @@ export class RoleOrders {
     return { roles, errors };
   }
 
-  async #change(id: string, role: WorkerRole): Promise<ToldRole> {
+  async #change(id: string, role: WorkerRole, isFenced: boolean): Promise<ToldRole> {
     const { membership, links, news } = this.#options;
     const link = links.find(id);
     const member = membership.workers.get(id);
     if (link === null || member === undefined) throw unknown(id, membership);
     if (role === "prefill") this.#checkLast(member);
-    return await news.change(link, role);
+    return await news.change(link, role, isFenced);
   }
 
   #checkLast({ info }: Member): void {

@@ -1,14 +1,16 @@
-/** `POST /route/roles`: an operator gives workers other roles. */
+/** `/route/roles`: roles of workers, and why some were changed; an operator gives others. */
 import type { FastifyInstance } from "fastify";
 import { EngineError, isPlainObject, shortText } from "#base";
 import type { WorkerRole } from "#cluster/protocol";
 import { HttpError, httpFailure, isLoopback } from "#server";
 import type { RouterContext } from "./context.ts";
+import type { RoleBalancer } from "./role-balancer.ts";
 
 const ROLES: readonly WorkerRole[] = ["prefill", "decode", "both", "kv"];
 const WORKERS_MAX = 256;
 
 export function rolesRoute(app: FastifyInstance, context: RouterContext): void {
+  app.get("/route/roles", async () => rolesJson(context));
   app.post("/route/roles", async (request, reply) => {
     checkAccess(context);
     const { roles, errors } = await context.roleOrders.give(readOrders(request.body));
@@ -27,6 +29,33 @@ export function rolesRoute(app: FastifyInstance, context: RouterContext): void {
       errors: Object.fromEntries(failures.map(([id, { body }]) => [id, body.error])),
     });
   });
+}
+
+/** Every worker's role; with --role-changes auto what the conductor sees of it, too. */
+function rolesJson({ membership, balancer }: RouterContext): object {
+  const roles = [...membership.workers.values()].map(({ info }) => {
+    const { id, role = "both", roleEpoch, rolePinned = false } = info;
+    return [id, { role, role_epoch: roleEpoch ?? null, pinned: rolePinned }];
+  });
+  const auto = balancer === null ? { role_changes: "off" } : autoJson(balancer.shown);
+  return { roles: Object.fromEntries(roles), ...auto };
+}
+
+function autoJson({ decides, groups, changes }: RoleBalancer["shown"]): object {
+  return {
+    ...{ role_changes: "auto", decides },
+    groups: groups.map(({ needs, lostMs, members }) => ({
+      needs: needs === null ? null : { prefill: needs.prefill, decode: needs.decode },
+      lost_ms: lostMs,
+      workers: Object.fromEntries(
+        members.map(({ id, drainMs, mayChange }) => [
+          id,
+          { drain_ms: drainMs, may_change: mayChange },
+        ]),
+      ),
+    })),
+    changes,
+  };
 }
 
 /** Other roles move the fleet's work: not everyone who reaches the router may give them. */

@@ -64,8 +64,8 @@ export const FleetConfig = z
     sequencesMax: count(1e6).default(256).describe("Most requests that one node decodes."),
     roleChanges: z
       .strictObject({
-        sustainMs: ms(20_000).describe("How long one pool must have too much, the other room."),
-        cooldownMs: ms(30_000).describe("How long no role changes behind a change."),
+        lostMs: ms(3000).describe("Lost service before a role changes, in ms of all requests."),
+        cooldownMs: ms(5000).describe("How long no role changes behind a change."),
       })
       .nullable()
       .default(null)

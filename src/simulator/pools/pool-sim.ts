@@ -127,6 +127,7 @@ class PoolSim {
       return;
     }
     if (decision.type === "rejected") {
+      this.#conductor.pools.refused(decision);
       this.#endRejected(decision.reason);
       return;
     }

@@ -52,10 +52,10 @@ export class RoleShifts {
   #look(balance: RoleBalance): void {
     const { clock, conductor, nodes } = this.#parts;
     const nowMs = clock.nowMs();
-    const { pressure, members } = conductor.pools();
+    const needs = conductor.pools.needs(conductor.pools.load());
     const mayChange = this.barred === null;
-    const view = members.map((member) => ({ ...member, mayChange }));
-    const change = balance.look({ nowMs, pressure, members: view });
+    const view = conductor.pools.members().map((member) => ({ ...member, mayChange }));
+    const change = balance.look({ nowMs, needs, members: view });
     if (change === null) return;
     const { id: node, role, drainMs } = change;
     const number = this.#numberOf(node);

@@ -34,6 +34,13 @@ test("[CL49] what is not readable of its fetches is not there", () => {
   }
 });
 
+test("[CL245] a role is pinned where its worker says so, and nothing else", () => {
+  expect(readWorkerInfo({ ...workerInfo(), rolePinned: true }).rolePinned).toBe(true);
+  for (const other of [false, null, 1, "true", {}]) {
+    expect(readWorkerInfo({ ...workerInfo(), rolePinned: other }).rolePinned).toBeUndefined();
+  }
+});
+
 test("[CL49] without a readable load a worker is still one", () => {
   for (const wrong of [undefined, null, 7, {}, { ...load, blocksUsed: -1 }]) {
     expect(readWorkerReport({ ...workerInfo(), load: wrong }).load).toBeNull();
