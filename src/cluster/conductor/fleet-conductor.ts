@@ -12,7 +12,7 @@ import type {
   WaitingAhead,
 } from "#cluster/routing";
 import { computes } from "#cluster/routing";
-import { Conductor, type ExplainedDecision, type InstanceBooks } from "./conductor.ts";
+import { Conductor, type ExplainedDecision } from "./conductor.ts";
 import type { ConductorConfig } from "./conductor-config.ts";
 import type { Accepted, ConductorRequest, Decision, InstanceNumber, Rejected } from "./decision.ts";
 import { decisionLine } from "./decision-log.ts";
@@ -121,8 +121,7 @@ export class FleetConductor implements RequestPlanner {
   }
 
   isPooled(workerId: string): boolean {
-    const group = this.#places.get(workerId);
-    return this.#options.usesPools && group?.hasPools === true;
+    return this.#options.usesPools && this.#places.get(workerId)?.hasPools === true;
   }
 
   queueMsOf(workerId: string): number {
@@ -137,7 +136,7 @@ export class FleetConductor implements RequestPlanner {
   }
 
   /** Transfers that a worker takes part in; null: it is in no group. */
-  flowsOf(workerId: string): Pick<InstanceBooks, "sends" | "receives"> | null {
+  flowsOf(workerId: string): { readonly sends: number; readonly receives: number } | null {
     const group = this.#places.get(workerId);
     const number = group?.numbers.get(workerId);
     const books = number === undefined ? null : group?.conductor.booksOf(number);
@@ -239,8 +238,7 @@ export class FleetConductor implements RequestPlanner {
   #placeOf(ask: PlanAsk, surveys: readonly GroupSurvey[], { chosen }: RoutingChoice) {
     const id = ask.candidates[chosen]?.info.id ?? "";
     const group = this.#places.get(id);
-    const survey = surveys.find((each) => each.group === group);
-    return { survey, at: group?.numbers.get(id) };
+    return { survey: surveys.find((each) => each.group === group), at: group?.numbers.get(id) };
   }
 
   /** Of several groups with pools, the one that is predicted to begin soonest. */
