@@ -80,7 +80,7 @@ bool Receiver::receiveHeader(int fd, FrameHeader* header) {
     if (count > 0) have += size_t(count);
     if (!waits) continue;
     // Between slices a connection may be idle for as long as it likes.
-    wait(fd, sizeof *header - have, have == 0 ? -1 : kWaitMs);
+    wait(fd, have == 0 ? -1 : kWaitMs);
   }
   const uint32_t crc = crc32c(header, sizeof *header - sizeof header->headerCrc);
   const bool sound = header->magic == kFrameMagic && header->headerCrc == crc &&
@@ -109,7 +109,7 @@ bool Receiver::receiveSlice(int fd, const FrameHeader& header) {
       return false;
     }
     if (waits) {
-      wait(fd, header.bytes - have, kWaitMs);
+      wait(fd, kWaitMs);
       continue;
     }
     uint64_t left = count > 0 ? uint64_t(count) : 0;
@@ -125,13 +125,13 @@ bool Receiver::receiveSlice(int fd, const FrameHeader& header) {
 }
 
 // What JavaScript was not told yet does not wait with this thread.
-void Receiver::wait(int fd, uint64_t bytes, int ms) {
-  if (waitForBytes(fd, bytes, kKeepMs)) return;
+void Receiver::wait(int fd, int ms) {
+  if (waitForBytes(fd, kKeepMs)) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     arrived_.flush();
   }
-  waitForBytes(fd, bytes, ms);
+  waitForBytes(fd, ms);
 }
 
 bool Receiver::drop(int fd, uint64_t bytes) {
@@ -142,7 +142,7 @@ bool Receiver::drop(int fd, uint64_t bytes) {
     const ssize_t count = recv(fd, nowhere.data(), some, MSG_DONTWAIT);
     const bool waits = count < 0 && errno == EAGAIN;
     if (!patience.goesOn(count)) return false;
-    if (waits) wait(fd, bytes, kWaitMs);
+    if (waits) wait(fd, kWaitMs);
     if (count > 0) bytes -= uint64_t(count);
   }
   return true;

@@ -45,7 +45,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   void work(int fd);
   bool receiveHeader(int fd, FrameHeader* header);
   bool receiveSlice(int fd, const FrameHeader& header);
-  void wait(int fd, uint64_t bytes, int ms);
+  void wait(int fd, int ms);
   bool drop(int fd, uint64_t bytes);
   bool accept(const FrameHeader& header, Target* target);
   bool leaveIfForgotten(uint32_t id, Target* target);
