@@ -37,7 +37,10 @@ export class PacedWarnings {
     this.#say(`${message}${more}`);
   }
 
-  /** The state that `kind` tells of has ended: the next warning of it is said at once. */
+  /**
+   * The state that `kind` tells of has ended: the next warning of it is said at once. Not for what
+   * a stranger can end and begin as often as it likes.
+   */
   forget(kind: string): void {
     this.#kinds.delete(kind);
   }

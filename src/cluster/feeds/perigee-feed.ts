@@ -60,7 +60,7 @@ export class PerigeeFeed implements KvFeed {
     const { signal } = this.#ended;
     const warnings = new PacedWarnings((message) => sink.warn(message));
     while (!signal.aborted) {
-      const failure = await this.#follow(sink, warnings);
+      const failure = await this.#follow(sink);
       this.#connected = false;
       if (signal.aborted) return;
       warnings.warn(
@@ -72,7 +72,7 @@ export class PerigeeFeed implements KvFeed {
   }
 
   /** Reads one connection to its end; returns why it ended. */
-  async #follow(sink: KvFeedSink, warnings: PacedWarnings): Promise<string> {
+  async #follow(sink: KvFeedSink): Promise<string> {
     const request = {
       url: this.#url,
       settings: this.#settings,
@@ -85,8 +85,6 @@ export class PerigeeFeed implements KvFeed {
       return "the worker ended the stream";
     } catch (error) {
       return failureText(error);
-    } finally {
-      if (this.#connected) warnings.forget("connection");
     }
   }
 
@@ -105,21 +103,26 @@ export class PerigeeFeed implements KvFeed {
           case "snapshot":
             flush();
             this.#place = parts.take(message);
+            this.#noteRead();
             break;
           case "error":
             throw new EngineError("NETWORK", `the stream failed, ${message.data.slice(0, 300)}`);
         }
       }
       flush();
+      this.#noteRead();
     } catch (error) {
       // What was refused is unknown, and so is all after it.
       this.#place = null;
       throw error;
     }
-    if (this.#place !== null) {
-      this.#connected = true;
-      this.#backOff.reset();
-    }
+  }
+
+  /** A worker that says something of use is soon asked again, whatever it says next. */
+  #noteRead(): void {
+    if (this.#place === null) return;
+    this.#connected = true;
+    this.#backOff.reset();
   }
 
   #event({ id, data }: SseMessage): readonly KvChange[] {

@@ -80,7 +80,6 @@ export class RedisFeed implements KvFeed {
       try {
         const place = this.#place ?? (await this.#snapshot(sink));
         this.#place = place;
-        warnings.forget("snapshot");
         const end = await this.#follow(place, sink);
         if (signal.aborted) return;
         if (end.type === "away") {

@@ -57,7 +57,6 @@ export class TrtllmFeed implements KvFeed {
         const events = reader.read(await this.#poll());
         this.#isFollowing = true;
         backOff.reset();
-        warnings.forget("connection");
         await pause(events === 0 ? IDLE_MS : BUSY_MS, signal);
       } catch (error) {
         this.#isFollowing = false;

@@ -94,7 +94,6 @@ export class ZmqFeed implements KvFeed {
     socket.events.on("disconnect", lost);
     socket.events.on("connect:retry", lost);
     socket.events.on("handshake", () => {
-      warnings.forget("connection");
       // Also at first: what was published before is to be asked for.
       this.#isReconnected = wasConnected || this.#target.replayEndpoint !== null;
       wasConnected = true;
@@ -155,7 +154,6 @@ export class ZmqFeed implements KvFeed {
       this.#replays.reset();
       this.#failures = 0;
       this.#missing = 0n;
-      warnings.forget("replay");
       return true;
     } catch (error) {
       this.#replayFailed(error, warnings);

@@ -253,7 +253,8 @@ export class Relay implements Watched {
       if (others > 0) this.#busy.add(id);
     } else if (status === 500 || status === NOT_SENT) this.#doubt(link, error);
     else this.#blame(link, error);
-    return this.#goOn(link, { error, answer: own });
+    // Its client has sent all: those words of the worker are not for it.
+    return this.#goOn(link, { error, answer: status === NOT_SENT ? null : own });
   }
 
   #succeeded(link: WorkerLink): void {

@@ -180,6 +180,45 @@ test("[CL23] a worker that says nothing any more is left, and asked anew", async
   expect(mirror.warnings[0]).toContain("nothing came for 60 ms");
 });
 
+test("[CL259] what is read of a worker counts, though nonsense comes with it: it is soon asked again", async () => {
+  const part = {
+    ...{ first: true, last: true, next_event_id: 1, num_blocks_per_cache_level: [4] },
+    blocks: [],
+  };
+  const good = `id: 0-a\nevent: snapshot\ndata: ${JSON.stringify(part)}\n\n`;
+  const { url, asked } = await streaming(`${good}id: 1-a\ndata: {"event_id": "none"}\n\n`);
+  const { mirror } = follow(url, { retryMs: [10, 60_000] });
+  await expect.poll(asked, { timeout: 20_000 }).toBeGreaterThan(20);
+  expect(mirror.resets.length).toBeGreaterThan(18);
+  // It is told at a pace, also where each stream began well.
+  expect(mirror.warnings).toHaveLength(1);
+});
+
+test("[CL259] a worker of which nothing can be read is asked after growing waits", async () => {
+  const { url, asked } = await streaming("event: snapshot\ndata: {}\n\n");
+  follow(url, { retryMs: [10, 60_000] });
+  await sleep(1500);
+  expect(asked()).toBeLessThan(12);
+});
+
+/** A worker each of whose streams is the same text, in one piece. */
+async function streaming(text: string): Promise<{ url: string; asked: () => number }> {
+  let asked = 0;
+  const server = createServer((_request, response) => {
+    asked++;
+    response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push({
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  });
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, asked: () => asked };
+}
+
 test("the worker's key is sent", async () => {
   const toy = await serveToy({}, { apiKey: ["secret"] });
   const { mirror } = follow(toy.server.url, { apiKey: "secret" });
