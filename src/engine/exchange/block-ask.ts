@@ -160,6 +160,41 @@ export function decodeAsk(
   return { ...head, tokens };
 }
 
+/** A question how many tokens of a prompt, whose blocks are offered, were cached. */
+export function encodeCountAsk(offer: string): Uint8Array {
+  const text = Buffer.from(JSON.stringify({ cachedOf: offer }));
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32LE(text.length);
+  return Buffer.concat([length, text]);
+}
+
+const COUNT_ASK: Readonly<Record<"cachedOf", Check>> = { cachedOf: isText(256) };
+
+/** The offer that a stranger's question asks the count of; null: it is no such question. */
+export function countedOffer(message: Uint8Array): string | null {
+  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
+  const headBytes = bytes.length - LENGTH_BYTES;
+  if (headBytes < 0 || headBytes > HEAD_BYTES_MAX || bytes.readUInt32LE(0) !== headBytes) {
+    return null;
+  }
+  const head = jsonOf(bytes.subarray(LENGTH_BYTES));
+  return hasFields<{ cachedOf: string }>(head, COUNT_ASK) ? head.cachedOf : null;
+}
+
+const COUNT: Readonly<Record<"cachedTokens", Check>> = { cachedTokens: isWhole(0) };
+
+/** Null: it is not known. */
+export function encodeCount(cachedTokens: number | null): Uint8Array {
+  return Buffer.from(JSON.stringify(cachedTokens === null ? {} : { cachedTokens }));
+}
+
+/** Parses a peer's answer, which may be that of an older engine; null: it does not say. */
+export function decodeCount(message: Uint8Array): number | null {
+  if (message.length > HEAD_BYTES_MAX) return null;
+  const count = jsonOf(message);
+  return hasFields<{ cachedTokens: number }>(count, COUNT) ? count.cachedTokens : null;
+}
+
 export function encodeAnswer(answer: BlockAnswer): Uint8Array {
   return Buffer.from(JSON.stringify(answer));
 }

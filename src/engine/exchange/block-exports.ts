@@ -2,7 +2,15 @@ import { EngineError, messageOf } from "#base";
 import { type EngineRequest, firstKeyOf, PEER_CLIENT, type RequestKey } from "#engine/protocol";
 import { type LookUp, Occupation, scopeKey, type TransferLevel } from "#kvcache";
 import { SamplingParams } from "#sampling";
-import { type BlockAnswer, type BlockAsk, decodeAsk, encodeAnswer } from "./block-ask.ts";
+import {
+  type BlockAnswer,
+  type BlockAsk,
+  countedOffer,
+  decodeAsk,
+  encodeAnswer,
+  encodeCount,
+} from "./block-ask.ts";
+import { CachedCounts } from "./cached-counts.ts";
 import { type ExchangeParts, storedBlocks } from "./exchange-parts.ts";
 import type { PortOffer } from "./peer-port.ts";
 
@@ -43,6 +51,7 @@ export class BlockExports {
   readonly #requests: Computing;
   readonly #exports = new Map<number, Export>();
   readonly #byKey = new Map<RequestKey, Export>();
+  readonly #counts = new CachedCounts();
   #nextKey = firstKeyOf(PEER_CLIENT);
 
   constructor(parts: ExchangeParts, nextTransfer: () => number, requests: Computing) {
@@ -72,6 +81,8 @@ export class BlockExports {
     // Asked only whether this engine runs.
     if (message.length === 0) return message;
     try {
+      const counted = countedOffer(message);
+      if (counted !== null) return encodeCount(await this.#counts.of(counted));
       const ask = this.#checked(message);
       await bring(ask);
       return encodeAnswer(await this.#begin(ask));
@@ -97,10 +108,12 @@ export class BlockExports {
     }
   }
 
-  /** The request of that key, if it is one of these, has computed its prompt. */
-  computed(key: RequestKey): void {
+  /** The request of that key, if it is one of these, has computed what was not cached. */
+  computed(key: RequestKey, cachedTokens: number): void {
     const one = this.#byKey.get(key);
-    if (one !== undefined) one.computed = true;
+    if (one === undefined) return;
+    one.computed = true;
+    this.#counts.tell(one.offer.id, cachedTokens);
   }
 
   /** The request of that key, if it is one of these, has failed. */
@@ -117,6 +130,8 @@ export class BlockExports {
   #fail(one: Export, why: string): void {
     one.over = true;
     one.offer.fail(why);
+    // All of the first stage's part may have been read, and nothing of the others'.
+    this.#parts.stages?.endOffer(one.transfer, why);
   }
 
   /** Ends a transfer of which nothing was taken since the last look, though there is something. */
@@ -181,7 +196,10 @@ export class BlockExports {
       ...{ over: false, stopWatching: () => {} },
     };
     this.#exports.set(transfer, one);
-    if (key !== null) this.#byKey.set(key, one);
+    if (key !== null) {
+      this.#byKey.set(key, one);
+      this.#counts.expect(offer.id);
+    }
     cache.peers.sends.start(transfer, start);
     traffic.startOutgoing(transfer, offer);
     this.#watch(one, 0);
@@ -226,6 +244,7 @@ export class BlockExports {
     one.over = true;
     one.stopWatching();
     this.#exports.delete(transfer);
+    this.#counts.end(one.offer.id);
     traffic.endOutgoing(transfer);
     cache.peers.sends.end(transfer);
     if (computing !== null && this.#byKey.delete(computing)) this.#requests.abort(computing);

@@ -154,14 +154,13 @@ export class BlockFills {
     const asked = { peer, message, signal, deadlineMs: Math.min(ANSWER_MS, deadlineMs) };
     const answer = decodeAnswer(await port.ask(asked));
     if ("error" in answer) throw new Error(answer.error);
-    const { offer } = answer;
-    const offered = { peer: { host: peer.host, port: answer.port }, offer: offer ?? "" };
+    const { offer, parts = [] } = answer;
+    const offered = { peer: { host: peer.host, port: answer.port }, offer: offer ?? "", parts };
     if (offer === null || this.#byTransfer.get(transfer) !== started || answer.level !== "host") {
       if (offer !== null) traffic.leave(offered);
       traffic.stopIncoming(transfer);
       return;
     }
-    const { parts = [] } = answer;
     const problem = wrongParts(answer, identity);
     if (problem !== null) {
       traffic.leave(offered);
@@ -171,8 +170,7 @@ export class BlockFills {
     const onFailure = (error: unknown) => {
       started.failure = messageOf(error);
     };
-    const source = { ...offered, pieces, isStored: true, deadlineMs, onFailure, parts };
-    traffic.readFrom(transfer, source);
+    traffic.readFrom(transfer, { ...offered, pieces, isStored: true, deadlineMs, onFailure });
   }
 
   #tell({ key, fill, from, failure }: Fill, blocks: number): void {

@@ -1,7 +1,13 @@
 import { messageOf } from "#base";
 import { type EngineRequest, type RequestKey, toWire, type WireError } from "#engine/protocol";
 import { type EndedReceive, Occupation, scopeKey, type TransferLevel } from "#kvcache";
-import { type BlocksToCome, decodeAnswer, encodeAsk } from "./block-ask.ts";
+import {
+  type BlocksToCome,
+  decodeAnswer,
+  decodeCount,
+  encodeAsk,
+  encodeCountAsk,
+} from "./block-ask.ts";
 import { type ExchangeParts, storedBlocks, wrongParts } from "./exchange-parts.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
@@ -10,6 +16,9 @@ const ANSWER_MS = 5000;
 /** How often an engine that owes blocks is asked whether it still runs. */
 const LOOK_MS = 3000;
 const NOTHING = new Uint8Array(0);
+
+/** Blocks that have all come wait no longer for how many were cached: it is asked meanwhile. */
+const COUNT_MS = 100;
 
 /** An engine whose device could not be reached is asked for host memory alone for so long. */
 const FAR_MS = 60_000;
@@ -24,8 +33,12 @@ interface Import {
   /** The present try, and where its blocks arrive. */
   transfer: number;
   level: TransferLevel;
-  /** Blocks that the other engine had stored when it was first asked; null: not known. */
-  storedThere: number | null;
+  /** The first offer of the other engine, all later ones are of further tries; null: none yet. */
+  firstOffer: string | null;
+  /** Tokens of the prompt that no engine computed for it, as far as they are known. */
+  cachedTokens: number;
+  /** Settles when the other engine has said how many it had; null: it is not asked. */
+  counting: Promise<void> | null;
   /** Why blocks did not come by the device: host memory is the next way. */
   hasFailed: boolean;
   /** Ends the wait for the next look at the other engine. */
@@ -78,7 +91,8 @@ export class BlockImports {
     }
     const started: Import = {
       ...{ request, occupation, from, stop: new AbortController(), transfer: 0, level: "host" },
-      ...{ storedThere: null, hasFailed: false, added: false, stopLooking: () => {} },
+      ...{ firstOffer: null, cachedTokens: from * cache.blockTokens, counting: null },
+      ...{ hasFailed: false, added: false, stopLooking: () => {} },
     };
     if (this.#begin(started, this.#levelsFor(request))) this.#byKey.set(request.key, started);
     else engine.add(request, occupation);
@@ -109,7 +123,22 @@ export class BlockImports {
       this.#endTry(started);
       if (this.#begin(started, ["host"])) return;
     } else this.#parts.traffic.endIncoming(transfer);
+    if (started.counting === null || blocks <= started.from) this.#add(started, blocks);
+    else void this.#addCounted(started, blocks, started.counting);
+  }
+
+  /** Adds it once it is known how many of its tokens were cached, or after a short while. */
+  async #addCounted(started: Import, blocks: number, counting: Promise<void>): Promise<void> {
+    const { timer, onWake } = this.#parts;
+    let cancel = () => {};
+    const late = new Promise<void>((resolve) => {
+      cancel = timer.after(COUNT_MS, resolve);
+    });
+    await Promise.race([counting, late]);
+    cancel();
+    if (started.stop.signal.aborted || started.added) return;
     this.#add(started, blocks);
+    onWake();
   }
 
   /** The request got its first tokens, or ended: its blocks are in its own table, or not needed. */
@@ -131,13 +160,12 @@ export class BlockImports {
 
   /** `blocks`: leading blocks of the prompt that are stored now. */
   #add(started: Import, blocks: number): void {
-    const { request, occupation, from, storedThere } = started;
+    const { request, occupation, cachedTokens } = started;
     const { blockTokens } = this.#parts.cache;
     started.added = true;
     started.stopLooking();
     const found = Math.min(blocks * blockTokens, request.promptTokenIds.length - 1);
-    const known = Math.max(from, storedThere ?? 0) * blockTokens;
-    const made = request.kvSource?.compute === true ? Math.max(0, found - known) : 0;
+    const made = request.kvSource?.compute === true ? Math.max(0, found - cachedTokens) : 0;
     try {
       this.#parts.engine.add({ ...request, computedElsewhere: made }, occupation);
     } catch (error) {
@@ -198,7 +226,7 @@ export class BlockImports {
 
   async #ask(started: Import, blocks: number): Promise<void> {
     const { port, identity, cache, sharingScope: ownScope } = this.#parts;
-    const { transfer, from, stop, level } = started;
+    const { transfer, from, level } = started;
     const { kvSource, promptTokenIds: tokens, cacheSalt, priority } = started.request;
     if (kvSource === undefined) return;
     const { peer, compute, deadlineMs, prefix } = kvSource;
@@ -208,7 +236,8 @@ export class BlockImports {
       ...{ spare: false, prefix },
       tokens: tokens.slice(0, Math.min((from + blocks) * cache.blockTokens, tokens.length - 1)),
     });
-    const { signal } = stop;
+    // Also where the request ends meanwhile: an offer that is not known cannot be left.
+    const { signal } = new AbortController();
     const asked = { peer, message, signal, deadlineMs: Math.min(ANSWER_MS, deadlineMs) };
     const answer = decodeAnswer(await port.ask(asked));
     if ("error" in answer) throw new Error(answer.error);
@@ -216,7 +245,11 @@ export class BlockImports {
       this.#leave(started, answer);
       return;
     }
-    started.storedThere ??= answer.storedBlocks;
+    if (started.firstOffer === null && answer.offer !== null) {
+      started.firstOffer = answer.offer;
+      const stored = answer.storedBlocks * cache.blockTokens;
+      started.cachedTokens = Math.max(started.cachedTokens, stored);
+    }
     if (answer.level === level || answer.offer === null) this.#read(started, answer, blocks);
     else if (answer.level === "host") this.#goOnInHostMemory(started, answer);
     else {
@@ -240,10 +273,10 @@ export class BlockImports {
   }
 
   /** Tells the other engine that its offer is not wanted: it holds blocks for it. */
-  #leave({ request: { kvSource } }: Import, { offer, port }: BlocksToCome): void {
+  #leave({ request: { kvSource } }: Import, { offer, port, parts = [] }: BlocksToCome): void {
     if (offer === null || kvSource === undefined) return;
     const peer = { host: kvSource.peer.host, port };
-    this.#parts.traffic.leave({ peer, offer });
+    this.#parts.traffic.leave({ peer, offer, parts });
   }
 
   #read(started: Import, answer: BlocksToCome, blocks: number): void {
@@ -268,9 +301,30 @@ export class BlockImports {
     };
     const from = { host: peer.host, port };
     const isStored = answer.storedBlocks >= started.from + coming;
-    const source = { peer: from, offer, pieces, isStored, deadlineMs, onFailure, parts };
+    // Once the first has come, the other engine has begun to compute, or is about to.
+    const onBegun = () => this.#count(started, answer);
+    const source = { peer: from, offer, pieces, isStored, deadlineMs, parts, onBegun, onFailure };
     traffic.readFrom(transfer, source);
     this.#lookAgain(started);
+  }
+
+  /**
+   * Asks how much of the prompt the other engine had when it computed it: it may have fetched a
+   * part, or another request has computed it meanwhile.
+   */
+  #count(started: Import, { offer, blocks, storedBlocks }: BlocksToCome): void {
+    const { kvSource, promptTokenIds } = started.request;
+    if (kvSource?.compute !== true || offer === null || offer !== started.firstOffer) return;
+    if (storedBlocks >= started.from + blocks) return;
+    const { peer, deadlineMs } = kvSource;
+    const { signal } = started.stop;
+    const message = encodeCountAsk(offer);
+    const told = this.#parts.port.ask({ peer, message, signal, deadlineMs }).then((answer) => {
+      const cached = Math.min(decodeCount(answer) ?? 0, promptTokenIds.length - 1);
+      started.cachedTokens = Math.max(started.cachedTokens, cached);
+    });
+    // An engine that says nothing of it has said what it had stored.
+    started.counting = told.catch(() => {});
   }
 
   /** A peer that computes for long sends nothing: one that was stopped is not waited for. */

@@ -78,9 +78,9 @@ export class KvExchange {
 
   /** Takes in a turn of the engine. Returns the requests that were refused since the last. */
   turn(step: StepOutput | null): readonly RefusedImport[] {
-    for (const { key } of step?.outputs ?? []) {
+    for (const { key, prompt } of step?.outputs ?? []) {
       this.#imports.begun(key);
-      this.#exports.computed(key);
+      this.#exports.computed(key, prompt?.cachedTokens ?? 0);
     }
     for (const { key, error } of step?.failures ?? []) {
       this.#imports.begun(key);

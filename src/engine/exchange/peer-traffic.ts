@@ -24,6 +24,8 @@ export interface TrafficSource {
   readonly deadlineMs: number;
   /** The ends of each piece that are offered apart, in order. */
   readonly parts: readonly StageOffer[];
+  /** Told when the first part of a piece has come. */
+  readonly onBegun?: () => void;
   /** Told why pieces do not come. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -44,6 +46,8 @@ interface Incoming {
   readonly waiting: Map<number, Waiting>;
   readonly stop: AbortController;
   source: TrafficSource | null;
+  /** Its pieces are read, or were. */
+  reading: boolean;
   over: boolean;
 }
 
@@ -70,8 +74,9 @@ export class PeerTraffic implements PeerLink {
 
   /** A transfer of `pieces` pieces from another engine begins: their jobs come next. */
   startIncoming(transfer: number, pieces: number): void {
-    const rest = { waiting: new Map(), stop: new AbortController(), source: null, over: false };
-    this.#incoming.set(transfer, { expected: pieces, ...rest });
+    const rest = { source: null, reading: false, over: false };
+    const begun = { waiting: new Map(), stop: new AbortController(), ...rest };
+    this.#incoming.set(transfer, { expected: pieces, ...begun });
   }
 
   /** Where the pieces come from: they are read once all have a place to come to. */
@@ -86,9 +91,11 @@ export class PeerTraffic implements PeerLink {
   stopIncoming(transfer: number): void {
     const incoming = this.#incoming.get(transfer);
     if (incoming === undefined) return;
+    const { source, reading, over } = incoming;
     incoming.over = true;
     incoming.stop.abort();
-    if (incoming.source === null) failAll(incoming);
+    if (source === null) failAll(incoming);
+    else if (!reading && !over) this.leave(source);
   }
 
   endIncoming(transfer: number): void {
@@ -96,12 +103,15 @@ export class PeerTraffic implements PeerLink {
     this.#incoming.delete(transfer);
   }
 
-  /** Ends an offer of which nothing is read. */
-  leave({ peer, offer }: Pick<TrafficSource, "peer" | "offer">): void {
+  /** Ends offers of which nothing is read, or no more: their blocks are held until then. */
+  leave({ peer, offer, parts }: Pick<TrafficSource, "peer" | "offer" | "parts">): void {
     const nothing = { pieces: [], onPiece: () => {}, copyPlaced: () => {} };
     const { signal } = new AbortController();
-    const read = { peer, offer, ...nothing, signal, deadlineMs: LEAVE_MS };
-    this.#port.read(read).catch(() => {}); // It ends without being told, too, only later.
+    for (const one of [{ offer, port: peer.port }, ...parts]) {
+      const read = { peer: { host: peer.host, port: one.port }, offer: one.offer, ...nothing };
+      // It ends without being told, too, only later.
+      this.#port.read({ ...read, signal, deadlineMs: LEAVE_MS }).catch(() => {});
+    }
   }
 
   share(bytes: number): SharedRegion | null {
@@ -168,11 +178,13 @@ export class PeerTraffic implements PeerLink {
   #readWhereReady(incoming: Incoming): void {
     const { source, waiting, expected } = incoming;
     if (source === null || waiting.size < expected) return;
+    incoming.reading = true;
     void this.#read(incoming, source).finally(() => failAll(incoming));
   }
 
   async #read({ waiting, stop }: Incoming, source: TrafficSource): Promise<void> {
-    const { peer, offer, deadlineMs, onFailure } = source;
+    const { peer, offer, deadlineMs, onBegun = () => {}, onFailure } = source;
+    let hasBegun = false;
     const pieces: WantedPiece[] = [];
     for (const [piece, { wanted, settle }] of [...waiting]) {
       if (piece < source.pieces) pieces.push(wanted);
@@ -185,6 +197,8 @@ export class PeerTraffic implements PeerLink {
     const came = this.#meter.begin(pieces.length);
     const missing = new Map(pieces.map(({ index }) => [index, 1 + source.parts.length]));
     const onPiece = (piece: number) => {
+      if (!hasBegun) onBegun();
+      hasBegun = true;
       const parts = (missing.get(piece) ?? 0) - 1;
       missing.set(piece, parts);
       if (parts > 0) return;
@@ -208,6 +222,7 @@ export class PeerTraffic implements PeerLink {
       return read.catch((error: unknown) => {
         if (failed.signal.aborted) return;
         failed.abort();
+        this.leave(source);
         onFailure(error);
       });
     });

@@ -206,6 +206,9 @@ export class EngineService {
   async #turn(loaded: LoadedEngine): Promise<void> {
     const { engine } = loaded;
     this.#woken = false;
+    // What changes while the step runs is told by the next turn.
+    const isStale = this.#statsStale;
+    this.#statsStale = false;
     this.#beat();
     const step = await engine.step();
     // What a step lost is told first, where one was under way.
@@ -213,7 +216,6 @@ export class EngineService {
     this.#exchange(loaded, step);
     this.#postEvents(loaded);
     if (step !== null) {
-      this.#statsStale = false;
       const stats = engine.stats();
       const isLast = stats.running + stats.waiting === 0;
       const elapsedMs = this.#clock.nowMs() - this.#cacheStatsMs;
@@ -224,11 +226,10 @@ export class EngineService {
       await new Promise((resolve) => setImmediate(resolve));
       return;
     }
-    if (this.#statsStale) {
+    if (isStale) {
       this.#postCacheStats(loaded);
       this.#clients.post({ type: "stats", stats: engine.stats() });
     }
-    this.#statsStale = false;
     await this.#sleep();
   }
 

@@ -37,6 +37,14 @@ describe.each(["auto", "host"] as const)("three engines, path %s", (path) => {
     expect(prefill.stats().computedPromptTokens).toBe(219 - 160);
     expect(decode.stats().computedPromptTokens).toBe(1);
   });
+
+  test("[KV72] tell what the third one had as cached", async () => {
+    const { holder, prefill, decode } = await three({ kvTransfer: { path } });
+    await holder.generate([{ promptTokenIds: beginning }], GREEDY);
+    const kvSource = { ...sourceOf(prefill), prefix: addressOf(holder) };
+    const [found] = await decode.generate([{ promptTokenIds: prompt }], { ...GREEDY, kvSource });
+    expect(found?.cachedTokens).toBe(160);
+  });
 });
 
 describe("a third engine that", () => {

@@ -4,6 +4,7 @@ import { systemTimer } from "#base";
 import {
   type BlockAnswer,
   type BlockAsk,
+  countedOffer,
   decodeAnswer,
   decodeAsk,
   encodeAnswer,
@@ -107,13 +108,16 @@ export class PlayedPeer implements AsyncDisposable {
     this.port = port;
   }
 
+  /** `count`: what it says of how much was cached. */
   static async open(
     answer: (ask: BlockAsk, peer: PlayedPeer) => Promise<BlockAnswer | Uint8Array> | Uint8Array,
+    count: () => Promise<Uint8Array> = () => Promise.reject(new Error("It does not say")),
   ): Promise<PlayedPeer> {
     const address = { host: "127.0.0.1", port: 0, nixl: null, secrets: [] };
     const peer = new PlayedPeer(await openPeerPort(address, systemTimer));
     peer.port.onAsk(async (message) => {
       if (message.length === 0) return message;
+      if (countedOffer(message) !== null) return await count();
       const ask = decodeAsk(message, { tokensMax: 4096, vocabularySize: 4096 });
       peer.asked.push(ask);
       const given = await answer(ask, peer);

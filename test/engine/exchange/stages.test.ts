@@ -1,5 +1,4 @@
 /** Blocks of an engine with several stages, each of which sends its own layers'. */
-import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { LLM, type LoadOptions } from "#engine";
 import { decodeAnswer, encodeAnswer } from "../../../src/engine/exchange/block-ask.ts";
@@ -9,6 +8,7 @@ import { FleetProcess } from "../../support/fleet-process.ts";
 import { eachNth } from "../../support/full.ts";
 import { json } from "../../support/json.ts";
 import { isAlive } from "../../support/process-alive.ts";
+import { allStagesOf, stagesOf } from "../../support/stage-processes.ts";
 import { until } from "../../support/until.ts";
 
 const OPTIONS: LoadOptions = { device: "cpu", dtype: "float32", threads: 1 };
@@ -23,13 +23,6 @@ function loadStages(stages: number): Promise<LLM> {
     scheduler: { runningSequencesMax: 16 },
     kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
   });
-}
-
-/** Stages that a process started itself. */
-function stagesOf(pid: number): number[] {
-  const rows = execFileSync("ps", ["--ppid", String(pid), "-o", "pid=,args="]).toString();
-  const stages = rows.split("\n").filter((row) => row.includes("stage-process.js"));
-  return stages.map((row) => Number.parseInt(row, 10));
 }
 
 async function source(llm: LLM, compute = true) {
@@ -105,8 +98,7 @@ test("[TR69] a prefill worker of two stages serves a decode worker, and ends wit
 test("[PP8] a worker that is killed leaves no stage behind", async () => {
   const words = ["worker", "--port", "0", "--device", "cpu", "--threads", "1"];
   const worker = await FleetProcess.start([...words, "--pipeline-stages", "3"]);
-  const [second = 0] = stagesOf(worker.pid ?? 0);
-  const all = [second, ...stagesOf(second)];
+  const all = allStagesOf(worker.pid ?? 0);
   expect(all.filter(isAlive)).toHaveLength(2);
   await worker.end("SIGKILL");
   await until("all stages end", () => !all.some(isAlive));
@@ -144,6 +136,24 @@ test("[TR71] a stage that dies costs the engine that fetches time only", {
   expect(found?.completions).toEqual(expected?.completions);
 });
 
+test("[KV74] what is held is told when it is not any more, though no step follows", {
+  timeout: 120_000,
+}, async () => {
+  await using decode = await LLM.load("models/pocket", {
+    ...OPTIONS,
+    kvTransfer: { secrets: ["a secret that all engines of the fleet know"] },
+  });
+  await using prefill = await loadStages(2);
+  const held = () => prefill.stats().cache?.levels.map((level) => level.held);
+  for (let round = 0; round < 8; round++) {
+    const prompts = [100 * round, 100 * round + 17].map((first) => ({
+      promptTokenIds: promptOf(first, 200),
+    }));
+    await decode.generate(prompts, { ...ASKED, kvSource: await source(prefill) });
+    await expect.poll(held, { timeout: 5000 }).toEqual([0, 0]);
+  }
+});
+
 test("[TR72] an answer names at most 63 further stages, each with an offer, a port and bytes", () => {
   const answer = { offer: "a", level: "host", port: 4000, blocks: 3, storedBlocks: 0 } as const;
   const part = { offer: "b", port: 4001, bytes: 100 };
@@ -164,7 +174,7 @@ test("[TR72] an answer names at most 63 further stages, each with an offer, a po
   }
 });
 
-test("[TR73] pieces are cut where stages begin, and one that fails ends the reads of all", async () => {
+test("[TR73] [KV73] pieces are cut where stages begin, and one that fails ends the reads of all", async () => {
   const reads: PortRead[] = [];
   const port = {
     read: (read: PortRead) => {
@@ -192,9 +202,11 @@ test("[TR73] pieces are cut where stages begin, and one that fails ends the read
   });
   expect(await received).toBe(false);
   expect(failures).toHaveLength(1);
-  const into = reads.map(({ pieces }) =>
-    pieces.flatMap((piece) => ("into" in piece ? piece.into.map((part) => [...part]) : [])),
-  );
+  const into = reads
+    .slice(0, 3)
+    .map(({ pieces }) =>
+      pieces.flatMap((piece) => ("into" in piece ? piece.into.map((part) => [...part]) : [])),
+    );
   expect(into).toEqual([
     [[0, 1, 2, 3, 4, 5, 6]],
     [
@@ -203,9 +215,12 @@ test("[TR73] pieces are cut where stages begin, and one that fails ends the read
     ],
     [[9, 9, 9, 9]],
   ]);
-  expect(reads.map(({ offer, peer }) => [offer, peer.port])).toEqual([
+  const offers = [
     ["x", 1],
     ["y", 2],
     ["z", 3],
-  ]);
+  ];
+  // Then all are left: nothing is read of them.
+  expect(reads.map(({ offer, peer }) => [offer, peer.port])).toEqual([...offers, ...offers]);
+  expect(reads.slice(3).flatMap(({ pieces }) => pieces)).toEqual([]);
 });
