@@ -1,6 +1,6 @@
 /** What is left in all books when nothing runs any more. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { json } from "../support/json.ts";
+import { type Json, json } from "../support/json.ts";
 import type { ChaosFleet } from "./chaos-fleet.ts";
 
 const LOOK_MS = 100;
@@ -27,8 +27,9 @@ export async function restLeft(fleet: ChaosFleet, patienceMs: number): Promise<s
 export async function booksLeft(
   fleet: ChaosFleet,
   patienceMs: number,
-): Promise<{ problems: string[]; migrations: number; retries: number; blocksFetched: number }> {
-  let [migrations, retries, blocksFetched] = [0, 0, 0];
+): Promise<{ problems: string[] } & FleetCounts> {
+  let [migrations, retries] = [0, 0];
+  let blocks: Record<string, Peers> = {};
   const problems = await settle(patienceMs, async () => {
     const found: string[] = [];
     [migrations, retries] = [0, 0];
@@ -41,10 +42,19 @@ export async function booksLeft(
       retries += sumOf(metrics, "retries_total");
     }
     const workers = await workersLeft(fleet);
-    blocksFetched = workers.blocksFetched;
-    return [...found, ...workers.found, ...(await sharedLeft(fleet))];
+    blocks = workers.blocks;
+    const roles = await rolesLeft(fleet);
+    return [...found, ...workers.found, ...roles, ...(await sharedLeft(fleet))];
   });
-  return { problems, migrations, retries, blocksFetched };
+  return { problems, migrations, retries, blocks };
+}
+
+/** What processes that live at the end have counted. */
+export interface FleetCounts {
+  readonly migrations: number;
+  readonly retries: number;
+  /** That workers took from others and gave to them, by kind of worker. */
+  readonly blocks: Readonly<Record<string, Peers>>;
 }
 
 const BOOKS = ["open_reservations", "leaked_reservations", "requests_in_work"];
@@ -60,6 +70,7 @@ function* bookValues(metrics: string): Generator<[string, string, number]> {
 
 interface Peers {
   readonly received: number;
+  readonly sent: number;
 }
 
 interface Level {
@@ -67,25 +78,48 @@ interface Level {
   readonly held: number;
 }
 
-/** What they hold, and the blocks that those which live now took from others. */
+/** What they hold, and the blocks that those which live now took from others and gave them. */
 async function workersLeft({
   workers,
-}: ChaosFleet): Promise<{ found: string[]; blocksFetched: number }> {
+}: ChaosFleet): Promise<{ found: string[]; blocks: Record<string, Peers> }> {
   const found: string[] = [];
-  let blocksFetched = 0;
-  for (const { node } of workers) {
-    const signal = AbortSignal.timeout(ANSWER_MS);
-    const info = await json(fetch(`${node.process.url}/server_info`, { signal }));
+  const blocks: Record<string, Peers> = {};
+  for (const { kind, node } of workers) {
+    const info = await infoOf(`${node.process.url}/server_info`);
     const left = Number(info.requests_in_work) + Number(info.stats?.heldBlocks);
     if (left !== 0) found.push(`${node.name}: ${left} requests and blocks are held`);
     const cache: { readonly peers?: Peers; readonly levels?: readonly Level[] } =
       info.stats?.cache ?? {};
-    blocksFetched += cache.peers?.received ?? 0;
+    const { received = 0, sent = 0 } = blocks[kind] ?? {};
+    const { peers = { received: 0, sent: 0 } } = cache;
+    blocks[kind] = { received: received + peers.received, sent: sent + peers.sent };
     for (const { level, held } of cache.levels ?? []) {
       if (held !== 0) found.push(`${node.name}: the level ${level} holds ${held} blocks`);
     }
   }
-  return { found, blocksFetched };
+  return { found, blocks };
+}
+
+/** Roles that routers believe in and workers do not have. */
+async function rolesLeft({ routers, workers }: ChaosFleet): Promise<string[]> {
+  const found: string[] = [];
+  const roles = new Map<unknown, unknown>();
+  for (const { node } of workers) {
+    const info = await infoOf(`${node.process.url}/worker_info`);
+    roles.set(node.name, info.role);
+  }
+  for (const { name, process } of routers) {
+    const { workers: known } = await infoOf(`${process.url}/server_info`);
+    for (const { id, role } of known as unknown as readonly { id: string; role: string }[]) {
+      const own = roles.get(id);
+      if (own !== role) found.push(`${name} takes ${id} for ${role}, it is ${own}`);
+    }
+  }
+  return found;
+}
+
+async function infoOf(url: string): Promise<Json> {
+  return await json(fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) }));
 }
 
 /** The shared books of routers that live. */

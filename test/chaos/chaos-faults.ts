@@ -1,17 +1,16 @@
 /** Faults of every kind, each with its end. */
 import { spawnSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ChaosFleet, ChaosWorker, PoolRole, Restartable } from "./chaos-fleet.ts";
+import type { ChaosFleet } from "./chaos-fleet.ts";
+import { changeRole, POOL_FAULTS } from "./chaos-pool-faults.ts";
+import { type Fault, killed, LONG_MS, stopped } from "./chaos-suffering.ts";
 import type { Dice } from "./chaos-traffic.ts";
+import type { ChaosWorker } from "./chaos-workers.ts";
+import type { Restartable } from "./restartable.ts";
 
 const DAY_MS = 86_400_000;
-/** Longer than the deadline between tokens and than a lease. */
-const LONG_MS = 2500;
 /** So many workers of a model suffer at a time: others are left for three attempts. */
 const SUFFERING_SHARE_MAX = 0.5;
-
-/** Settles when the fault is over. */
-type Fault<Victim> = (victim: Victim, below: Dice, fleet: ChaosFleet) => Promise<void>;
 
 const WORKER_FAULTS: Readonly<Record<string, Fault<ChaosWorker>>> = {
   "worker killed": killed,
@@ -111,32 +110,11 @@ const REDIS_FAULTS: Readonly<Record<string, Fault<ChaosFleet["redis"]>>> = {
   },
 };
 
-/** Faults of pools, more often than others. */
-const POOL_FAULTS: Readonly<Record<string, { role: PoolRole; fault: Fault<ChaosWorker> }>> = {
-  "prefill worker killed": { role: "prefill", fault: killed },
-  "decode worker killed": { role: "decode", fault: killed },
-  "prefill worker stopped and continued": {
-    role: "prefill",
-    fault: async ({ node }, below) => stopped(node, 100 + below(2 * LONG_MS)),
-  },
-  "prefill worker killed and started again and again": {
-    role: "prefill",
-    fault: async (worker) => {
-      await killed(worker);
-      await killed(worker);
-    },
-  },
-};
 /** What ends a worker's process. */
 const ENDS: ReadonlySet<string> = new Set([
-  ...["worker killed", "worker told to end", "prefill worker killed", "decode worker killed"],
-  "prefill worker killed and started again and again",
+  ...["worker killed", "worker told to end"],
+  ...Object.entries(POOL_FAULTS).flatMap(([name, { isEnd }]) => (isEnd ? [name] : [])),
 ]);
-
-async function killed({ node }: ChaosWorker): Promise<void> {
-  await node.end("SIGKILL");
-  await node.restart();
-}
 
 /** Resets all TCP connections of a process, to Redis and to other workers; by root alone. */
 function cutConnections({ pid }: { readonly pid: number | undefined }): void {
@@ -148,25 +126,35 @@ function cutConnections({ pid }: { readonly pid: number | undefined }): void {
   }
 }
 
-async function stopped(node: Restartable, ms: number): Promise<void> {
-  node.process.signal("SIGSTOP");
-  await sleep(ms);
-  node.process.signal("SIGCONT");
+export interface PartFaults {
+  faults: number;
+  /** Faults behind which it does again what it is there for. */
+  recovered: number;
+}
+
+export interface FaultDiceOptions {
+  readonly below: Dice;
+  /** Workers of pools are given other roles, too. */
+  readonly roleChanges: boolean;
 }
 
 /** Begins faults, one of each kind before any comes again, each at a victim that is well. */
 export class FaultDice {
   readonly counts: Record<string, number> = {};
+  /** By the part of the fleet that was hit. */
+  readonly parts: Record<string, PartFaults> = {};
   readonly #fleet: ChaosFleet;
   readonly #below: Dice;
   readonly #suffering = new Set<object>();
   readonly #running = new Set<Promise<void>>();
   readonly #failures: string[] = [];
+  readonly #roleChanges: boolean;
   #bag: string[] = [];
 
-  constructor(fleet: ChaosFleet, below: Dice) {
+  constructor(fleet: ChaosFleet, { below, roleChanges }: FaultDiceOptions) {
     this.#fleet = fleet;
     this.#below = below;
+    this.#roleChanges = roleChanges;
   }
 
   /** What went wrong with faults themselves: a process that did not start again. */
@@ -177,16 +165,24 @@ export class FaultDice {
   /** Workers of the model that no fault has hit, or that are well again. */
   wellCount(model: string): number {
     const { workers } = this.#fleet;
-    return workers.filter((one) => one.model === model && !this.#suffering.has(one)).length;
+    const able = workers.filter((one) => one.model === model && one.role !== "kv");
+    return able.filter((one) => !this.#suffering.has(one)).length;
   }
 
   /** Begins the next fault, where its victim is well. */
   next(): void {
     const name = this.#draw();
-    const running = this.#begin(name);
-    if (running === null) return;
+    const begun = this.#begin(name);
+    if (begun === null) return;
     this.counts[name] = (this.counts[name] ?? 0) + 1;
-    const over = running
+    const part = this.parts[begun.part] ?? { faults: 0, recovered: 0 };
+    this.parts[begun.part] = part;
+    part.faults++;
+    const over = begun.running
+      .then(async () => {
+        await begun.recovers();
+        part.recovered++;
+      })
       .catch((error: unknown) => void this.#failures.push(`${name}: ${String(error)}`))
       .then(() => void this.#running.delete(over));
     this.#running.add(over);
@@ -199,35 +195,51 @@ export class FaultDice {
 
   #draw(): string {
     if (this.#bag.length === 0) {
+      const { workers, setRedisClock } = this.#fleet;
       this.#bag = [WORKER_FAULTS, ROUTER_FAULTS, REDIS_FAULTS].flatMap(Object.keys);
-      const roles = new Set(this.#fleet.workers.map(({ role }) => role));
-      const ofPools = Object.entries(POOL_FAULTS).filter(([, { role }]) => roles.has(role));
+      const ofPools = Object.entries(POOL_FAULTS).filter(([, { isFor }]) => workers.some(isFor));
       for (let times = 0; times < 2; times++) this.#bag.push(...ofPools.map(([name]) => name));
-      if (this.#fleet.setRedisClock !== null) this.#bag.push(REDIS_CLOCK);
+      if (setRedisClock !== null) this.#bag.push(REDIS_CLOCK);
+      if (this.#roleChanges) this.#bag.push(...[ROLE_CHANGE, ROLE_CHANGE, ROLE_CHANGE]);
     }
     const [name = ""] = this.#bag.splice(this.#below(this.#bag.length), 1);
     return name;
   }
 
-  #begin(name: string): Promise<void> | null {
-    const { workers, routers, redis } = this.#fleet;
+  #begin(name: string): BegunFault | null {
+    const { routers, redis } = this.#fleet;
     const own = WORKER_FAULTS[name] ?? POOL_FAULTS[name]?.fault;
-    if (own !== undefined) {
-      const role = POOL_FAULTS[name]?.role;
-      const able = workers.filter(
-        (one) => (role === undefined || one.role === role) && !(one.isLasting && ENDS.has(name)),
-      );
-      const victim = able[this.#below(able.length)];
-      const alike = workers.filter(({ model }) => model === victim?.model);
-      const suffering = alike.filter((worker) => this.#suffering.has(worker)).length;
-      if (suffering + 1 > SUFFERING_SHARE_MAX * alike.length) return null;
-      return this.#suffer(victim, own);
+    if (own !== undefined) return this.#beginAtWorker(name, own);
+    if (name === ROLE_CHANGE) {
+      const running = changeRole(this.#fleet, this.#below);
+      return { part: "roles", running, recovers: async () => {} };
     }
     const routing = ROUTER_FAULTS[name];
-    // The first router lives: its memory is watched.
-    if (routing !== undefined) return this.#suffer(routers[1], routing);
-    if (name === REDIS_CLOCK) return this.#suffer(redis, () => this.#setRedisClock());
-    return this.#suffer(redis, REDIS_FAULTS[name]);
+    if (routing !== undefined) {
+      // The first router lives: its memory is watched.
+      const [, router] = routers;
+      if (router === undefined) return null;
+      return this.#suffer("router", router, routing, () => healthy(router, "/health/live"));
+    }
+    const fault = name === REDIS_CLOCK ? () => this.#setRedisClock() : REDIS_FAULTS[name];
+    if (fault === undefined) return null;
+    return this.#suffer("Redis", redis, fault, () => redisAnswers(redis));
+  }
+
+  #beginAtWorker(name: string, fault: Fault<ChaosWorker>): BegunFault | null {
+    const { workers } = this.#fleet;
+    const isFor = POOL_FAULTS[name]?.isFor ?? (() => true);
+    const able = workers.filter((one) => isFor(one) && !(one.isLasting && ENDS.has(name)));
+    const victim = able[this.#below(able.length)];
+    if (victim === undefined) return null;
+    // Those that compute nothing are not missed.
+    if (victim.role !== "kv") {
+      const alike = workers.filter(({ model, role }) => model === victim.model && role !== "kv");
+      const suffering = alike.filter((worker) => this.#suffering.has(worker)).length;
+      if (suffering + 1 > SUFFERING_SHARE_MAX * alike.length) return null;
+    }
+    const part = POOL_FAULTS[name]?.part ?? `worker (${victim.kind})`;
+    return this.#suffer(part, victim, fault, () => healthy(victim.node, "/health"));
   }
 
   async #setRedisClock(): Promise<void> {
@@ -236,13 +248,56 @@ export class FaultDice {
   }
 
   #suffer<Victim extends object>(
-    victim: Victim | undefined,
-    fault: Fault<Victim> | undefined,
-  ): Promise<void> | null {
-    if (victim === undefined || fault === undefined || this.#suffering.has(victim)) return null;
+    part: string,
+    victim: Victim,
+    fault: Fault<Victim>,
+    recovers: () => Promise<void>,
+  ): BegunFault | null {
+    if (this.#suffering.has(victim)) return null;
     this.#suffering.add(victim);
-    return fault(victim, this.#below, this.#fleet).finally(() => this.#suffering.delete(victim));
+    const running = fault(victim, this.#below, this.#fleet);
+    return { part, recovers, running: running.finally(() => this.#suffering.delete(victim)) };
   }
 }
 
+interface BegunFault {
+  /** Of the fleet. */
+  readonly part: string;
+  /** Settles when the fault is over. */
+  readonly running: Promise<void>;
+  /** Settles when the part works again; rejects where it does not. */
+  readonly recovers: () => Promise<void>;
+}
+
+const ROLE_CHANGE = "role changed";
 const REDIS_CLOCK = "Redis's clock set";
+/** Other faults may hit it meanwhile. */
+const RECOVER_MS = 120_000;
+const LOOK_MS = 200;
+
+/** Waits until a process answers that it is well. */
+async function healthy(node: Restartable, path: string): Promise<void> {
+  await again(`${node.name} does not recover`, async () => {
+    const signal = AbortSignal.timeout(RECOVER_MS);
+    return (await fetch(node.process.url + path, { signal })).ok;
+  });
+}
+
+async function redisAnswers(redis: ChaosFleet["redis"]): Promise<void> {
+  await again("Redis does not recover", async () => {
+    const client = redis.client();
+    try {
+      return (await client.ping()) === "PONG";
+    } finally {
+      client.disconnect();
+    }
+  });
+}
+
+async function again(what: string, look: () => Promise<boolean>): Promise<void> {
+  const untilMs = performance.now() + RECOVER_MS;
+  while (!(await look().catch(() => false))) {
+    if (performance.now() > untilMs) throw new Error(what);
+    await sleep(LOOK_MS);
+  }
+}

@@ -6,80 +6,27 @@ import { join, resolve } from "node:path";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { FleetProcess } from "../support/fleet-process.ts";
 import { freePort, TestRedis } from "../support/redis-server.ts";
+import {
+  type ChaosSizes,
+  type ChaosWorker,
+  type WorkerPlan,
+  workerPlans,
+} from "./chaos-workers.ts";
+import { Restartable } from "./restartable.ts";
 
 /** Short, so that what fails is left soon; long enough for a busy machine. */
 const ROUTER_FLAGS = [
   ...["--port", "0", "--connect-timeout-ms", "1000", "--token-timeout-ms", "1500"],
-  ...["--first-token-timeout-ms", "4000", "--answer-timeout-ms", "8000"],
   ...["--breaker-open-ms", "500", "--shutdown-timeout-ms", "1000", "--log-level", "info"],
 ];
+const FIRST_TOKEN_MS = 4000;
+const ANSWER_MS = 8000;
+/** More share the cores with each other: all takes longer. */
+const FEW_WORKERS = 6;
 const LEASE_MS = 5000;
-const MOCK = ["--mock", "--served-model-name", "mock", "--mock-blocks", "4000,0,0"];
-const EXACT = ["--device", "cpu", "--dtype", "float32"];
-const REAL = [...EXACT, "--speculative", "off"];
-/** Little memory on each level, so that blocks move between all of them; drafts as by default. */
-const POOLED = [
-  ...[...EXACT, "--threads", "1", "--kv-pool-bytes", `${64 * 2 ** 20}`],
-  ...["--host-cache-bytes", `${32 * 2 ** 20}`],
-];
-const DISK_BYTES = 64 * 2 ** 20;
 
-export interface ChaosFleetOptions {
-  readonly mocks: number;
-  /** Workers with the bundled model. */
-  readonly reals: number;
-  /** Workers with the bundled model that give keys and values to each other, by role. */
-  readonly pools: Readonly<Record<PoolRole, number>>;
+export interface ChaosFleetOptions extends ChaosSizes {
   readonly onLine: (who: string, line: string) => void;
-}
-
-export type PoolRole = "prefill" | "decode" | "both";
-const POOL_ROLES: readonly PoolRole[] = ["prefill", "decode", "both"];
-
-/** A worker or router, started again where it was. */
-export class Restartable {
-  readonly name: string;
-  readonly #start: () => Promise<FleetProcess>;
-  #process: FleetProcess;
-  /** Whether it was told to end or to stop: what it says or does not say is no failure. */
-  isDisturbed = false;
-  /** Counts its ends. */
-  ends = 0;
-
-  private constructor(name: string, process: FleetProcess, start: () => Promise<FleetProcess>) {
-    this.name = name;
-    this.#process = process;
-    this.#start = start;
-  }
-
-  static async start(name: string, start: () => Promise<FleetProcess>): Promise<Restartable> {
-    return new Restartable(name, await start(), start);
-  }
-
-  get process(): FleetProcess {
-    return this.#process;
-  }
-
-  async end(signal: NodeJS.Signals): Promise<void> {
-    this.isDisturbed = true;
-    this.ends++;
-    await this.#process.end(signal);
-  }
-
-  async restart(): Promise<void> {
-    this.#process = await this.#start();
-    this.isDisturbed = false;
-  }
-}
-
-export interface ChaosWorker {
-  readonly model: "mock" | "pocket";
-  /** Null: it gives no keys and values to others. */
-  readonly role: PoolRole | null;
-  /** Never killed: its memory and descriptors are watched. */
-  readonly isLasting: boolean;
-  readonly node: Restartable;
-  readonly network: FaultProxy;
 }
 
 export class ChaosFleet {
@@ -108,10 +55,12 @@ export class ChaosFleet {
     const folder = mkdtempSync(join(tmpdir(), "perigee-chaos-"));
     const clocks = new Clocks(folder);
     const redis = await TestRedis.start(null, clocks.redisEnv);
-    const start = async (name: string, words: readonly string[]) =>
-      Restartable.start(name, () =>
-        FleetProcess.start(words, { env: clocks.nodeEnv, onLine: (line) => onLine(name, line) }),
-      );
+    const start = async (name: string, words: readonly string[], hasStages = false) => {
+      const options = { env: clocks.nodeEnv, onLine: (line: string) => onLine(name, line) };
+      return await Restartable.start({
+        ...{ name, hasStages, start: () => FleetProcess.start(words, options) },
+      });
+    };
     const worker = async (plan: WorkerPlan, place: number): Promise<ChaosWorker> => {
       const port = await freePort();
       const network = await FaultProxy.start(port);
@@ -121,11 +70,15 @@ export class ChaosFleet {
         ...["--advertise", network.url, "--redis", redis.url, "--lease-ms", `${LEASE_MS}`],
         ...["--shutdown-timeout-ms", "2000", "--log-level", "warn"],
       ];
-      const { model, role, isLasting } = plan;
-      return { model, role, isLasting, node: await start(name, words), network };
+      return { ...plan, node: await start(name, words, plan.stages > 1), network };
     };
     const plans = workerPlans(sizes, folder);
-    const words = ["route", ...ROUTER_FLAGS, "--redis", redis.url];
+    const times = plans.length > FEW_WORKERS ? 2 : 1;
+    const words = [
+      ...["route", ...ROUTER_FLAGS, "--redis", redis.url],
+      ...["--first-token-timeout-ms", `${times * FIRST_TOKEN_MS}`],
+      ...["--answer-timeout-ms", `${times * ANSWER_MS}`],
+    ];
     const [workers, routers] = await Promise.all([
       Promise.all(plans.map(worker)),
       Promise.all([0, 1].map((place) => start(`router-${place}`, words))),
@@ -154,33 +107,6 @@ export class ChaosFleet {
     await this.redis.close();
     rmSync(this.#folder, { recursive: true, force: true });
   }
-}
-
-interface WorkerPlan extends Pick<ChaosWorker, "model" | "role" | "isLasting"> {
-  readonly words: readonly string[];
-}
-
-function workerPlans(
-  { mocks, reals, pools }: Omit<ChaosFleetOptions, "onLine">,
-  folder: string,
-): WorkerPlan[] {
-  const plain = { role: null, isLasting: false };
-  const plans: WorkerPlan[] = [
-    ...Array.from({ length: mocks }, () => ({ ...plain, model: "mock" as const, words: MOCK })),
-    ...Array.from({ length: reals }, () => ({ ...plain, model: "pocket" as const, words: REAL })),
-  ];
-  for (const role of POOL_ROLES) {
-    for (let place = 0; place < pools[role]; place++) {
-      const disk = ["--disk-cache-bytes", `${DISK_BYTES}`, "--disk-cache-dir"];
-      const words = [
-        ...[...POOLED, "--role", role, "--kv-transfer"],
-        ...(role === "both" ? [...disk, join(folder, `disk-${place}`)] : []),
-      ];
-      const isLasting = role !== "both" && place === 0;
-      plans.push({ model: "pocket", role, isLasting, words });
-    }
-  }
-  return plans;
 }
 
 /** Clocks that tests set: of Node by a hook, of Redis by a library, where there is a compiler. */

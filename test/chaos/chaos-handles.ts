@@ -61,7 +61,10 @@ export class HandleWatch {
   }
 
   #look(): readonly string[] {
-    const givers = this.#fleet.workers.filter(({ role }) => role !== null).length;
+    const givers = this.#fleet.workers.reduce(
+      (sum, { role, stages }) => sum + (role === null ? 0 : stages),
+      0,
+    );
     const found: string[] = [];
     for (const { name, kind, pid, handles } of this.#all()) {
       const before = this.#before.get(kind) ?? 0;
@@ -78,7 +81,7 @@ export class HandleWatch {
   *#all() {
     const nodes = [
       ...this.#fleet.routers.map((node) => ({ kind: "router", node })),
-      ...this.#fleet.workers.map(({ role, model, node }) => ({ kind: role ?? model, node })),
+      ...this.#fleet.workers,
     ];
     for (const { kind, node } of nodes) {
       const { pid } = node.process;

@@ -1,9 +1,9 @@
 /** Requests through two routers while everything fails, and what must hold of them. */
 import { type MemoryReport, MemoryWatch } from "../hostile/memory-watch.ts";
 import { FleetProcess } from "../support/fleet-process.ts";
-import { booksLeft, restLeft } from "./chaos-books.ts";
-import { FaultDice } from "./chaos-faults.ts";
-import { ChaosFleet, type ChaosFleetOptions, type Restartable } from "./chaos-fleet.ts";
+import { booksLeft, type FleetCounts, restLeft } from "./chaos-books.ts";
+import { FaultDice, type PartFaults } from "./chaos-faults.ts";
+import { ChaosFleet } from "./chaos-fleet.ts";
 import { HandleWatch } from "./chaos-handles.ts";
 import { type Heard, listen, problemOf } from "./chaos-request.ts";
 import {
@@ -14,13 +14,14 @@ import {
   knownRequests,
   pooledRequests,
 } from "./chaos-traffic.ts";
+import type { ChaosSizes } from "./chaos-workers.ts";
+import type { Restartable } from "./restartable.ts";
 
-export interface ChaosOptions {
+export interface ChaosOptions extends ChaosSizes {
   readonly requests: number;
   readonly seed: number;
-  readonly mocks: number;
-  readonly reals: number;
-  readonly pools: ChaosFleetOptions["pools"];
+  /** Workers of pools are given other roles now and then. */
+  readonly roleChanges: boolean;
   /** The run goes on for so long instead of for `requests`; null: it does not. */
   readonly minutes: number | null;
   /** Requests in work at a time. */
@@ -30,17 +31,15 @@ export interface ChaosOptions {
   readonly onProgress?: (line: string) => void;
 }
 
-export interface ChaosReport {
+export interface ChaosReport extends FleetCounts {
   readonly seed: number;
   /** Requests by what was heard. */
   readonly heard: Readonly<Record<string, number>>;
   /** By what the client is told, without numbers and names, and how many workers were well. */
   readonly refusals: Readonly<Record<string, number>>;
   readonly faults: Readonly<Record<string, number>>;
-  readonly migrations: number;
-  readonly retries: number;
-  /** Blocks that workers, as they are at the end, took from others. */
-  readonly blocksFetched: number;
+  /** Faults by the part that was hit, and behind how many it worked again. */
+  readonly parts: Readonly<Record<string, PartFaults>>;
   /** Of the router and the workers that live through all, MiB. */
   readonly memory: Readonly<Record<string, MemoryReport>>;
   /** Descriptors and shared memory by process. */
@@ -66,7 +65,8 @@ const FAULT_MS = 200;
 const GROWTH_BYTES_MAX = 256 * 2 ** 20;
 /** Blocks, and buffers of steps, that a worker touches for the first time. */
 const WORKER_GROWTH_BYTES_MAX = 512 * 2 ** 20;
-const REST_MS = 60_000;
+/** Blocks whose reader was killed before it read them are held for 60 s. */
+const REST_MS = 90_000;
 /** Of requests whose client stayed and whose router lived, so many are answered at least. */
 export const ANSWERED_SHARE_MIN = 0.9;
 
@@ -75,12 +75,16 @@ const LONE = ["worker", "--device", "cpu", "--dtype", "float32", "--speculative"
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const problems = new Problems(options.onProgress);
+  const nodes: Restartable[] = [];
   const fleet = await ChaosFleet.start({
     ...options,
     onLine: (who, line) => {
-      if (!isOrdinaryLine(line)) problems.add(`${who} says ${line}`);
+      const lost = nodes.some(({ name, isDisturbed }) => name === who && isDisturbed);
+      if (isOrdinaryLine(line) || (lost && STAGE_LOST.test(line))) return;
+      problems.add(`${who} says ${line}`);
     },
   });
+  nodes.push(...fleet.nodes);
   try {
     return await new ChaosRun(fleet, options, problems).run();
   } finally {
@@ -121,7 +125,8 @@ class ChaosRun {
     this.#options = options;
     this.#problems = problems;
     this.#below = dice(options.seed);
-    this.#faults = new FaultDice(fleet, dice(options.seed + 1));
+    const { seed, roleChanges } = options;
+    this.#faults = new FaultDice(fleet, { below: dice(seed + 1), roleChanges });
   }
 
   async run(): Promise<ChaosReport> {
@@ -143,7 +148,8 @@ class ChaosRun {
     const memory = [...memories].map(([name, watch]) => [name, watch.report()] as const);
     return {
       ...{ seed: this.#options.seed, heard: this.#heard, refusals: this.#refusals },
-      ...{ faults: this.#faults.counts, ...counts, handles: handles.report() },
+      ...{ faults: this.#faults.counts, parts: this.#faults.parts },
+      ...{ ...counts, handles: handles.report() },
       ...{ memory: Object.fromEntries(memory), slowestMs: Math.round(this.#slowestMs) },
       seconds: Math.round((performance.now() - this.#startedMs) / 1000),
       problems: this.#problems.all,
@@ -161,9 +167,9 @@ class ChaosRun {
     const memories = new Map<string, MemoryWatch>();
     const [router] = this.#fleet.routers;
     if (router !== undefined) memories.set(router.name, watch(router, GROWTH_BYTES_MAX));
-    for (const { isLasting, role, node } of this.#fleet.workers) {
+    for (const { isLasting, kind, node } of this.#fleet.workers) {
       if (!isLasting) continue;
-      memories.set(`${node.name} (${role})`, watch(node, WORKER_GROWTH_BYTES_MAX));
+      memories.set(`${node.name} (${kind})`, watch(node, WORKER_GROWTH_BYTES_MAX));
     }
     return memories;
   }
@@ -286,9 +292,7 @@ class ChaosRun {
   }
 
   /** All is well again: the fleet serves as before, and nothing is left of what was. */
-  async #rest(
-    known: readonly KnownRequest[],
-  ): Promise<Pick<ChaosReport, "migrations" | "retries" | "blocksFetched">> {
+  async #rest(known: readonly KnownRequest[]): Promise<FleetCounts> {
     for (const { name, process } of this.#fleet.nodes) {
       if (!process.isAlive) this.#problems.add(`${name} has ended: ${process.log.at(-1)}`);
     }
@@ -327,6 +331,8 @@ function pick<Item>(items: readonly Item[], below: Dice): Item {
   return item;
 }
 
+/** The last words of a worker. */
+const STAGE_LOST = /^perigee: Cannot continue: the engine failed: .*pipeline stage \d+ of \d+ /;
 const CRASH =
   /unhandled|uncaught|\b(Type|Reference|Range|Syntax|Assertion)Error\b|MaxListeners|out of memory/i;
 

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { sized } from "../support/full.ts";
 import { NO_REDIS } from "../support/redis-server.ts";
 import { type ChaosOptions, runChaos } from "./chaos-run.ts";
+import { NO_POOLS } from "./chaos-workers.ts";
 
 interface Wanted extends Partial<ChaosOptions> {
   /** File for the report. */
@@ -17,7 +18,7 @@ const options: ChaosOptions = {
   mocks: sized(3, 4),
   reals: sized(0, 2),
   requestsPerFault: sized(8, 20),
-  ...{ pools: { prefill: 0, decode: 0, both: 0 }, minutes: null, atOnce: 48 },
+  ...{ pools: NO_POOLS, roleChanges: false, minutes: null, atOnce: 48 },
   ...wanted,
 };
 

@@ -1,4 +1,5 @@
 /** Pools for prefill and decode as real processes with the bundled model. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { valuesOf } from "../../chaos/chaos-books.ts";
 import { FleetProcess } from "../../support/fleet-process.ts";
@@ -151,6 +152,22 @@ describe("prefill and decode pools", () => {
       return Math.max(...(await Promise.all(counts)));
     };
     await expect.poll(served).toBeGreaterThan(0);
+  });
+
+  test("[KV72] usage counts as cached what only a prefill worker had", async () => {
+    let seed = 800;
+    // Until the router has heard of it, another worker may compute all of a prompt.
+    await until("what the prefill worker has is used, and told", async () => {
+      const own = bodyOf(++seed);
+      await ask(urlOf(0), own);
+      await sleep(300);
+      const before = await computedBy("prefill");
+      const longer = { ...own, prompt: [...own.prompt, ...ids(seed + 5000, 200)] };
+      const { usage } = await ask(router.url, longer);
+      const computed = (await computedBy("prefill")) - before;
+      const { cached_tokens: cached } = usage.prompt_tokens_details;
+      return computed > 0 && computed < longer.prompt.length && cached > own.prompt.length - 16;
+    });
   });
 
   test("[CL201] a short end of a prompt is computed where it decodes", async () => {

@@ -45,7 +45,7 @@ test("[KV73] blocks that are offered before there is a place for them are left, 
   traffic.stopIncoming(1);
   expect(left).toEqual([]);
   traffic.startIncoming(2, 1);
-  traffic.readFrom(2, { ...source, onFailure: () => {} });
+  traffic.readFrom(2, { ...source, isStored: false, onFailure: () => {} });
   traffic.stopIncoming(2);
   traffic.endIncoming(2);
   expect(left).toEqual(["a", "b"]);
