@@ -7,7 +7,7 @@ import { type ChaosOptions, runChaos } from "./chaos-run.ts";
 const options: ChaosOptions = {
   ...{ requests: sized(60, 1000), minutes: null, atOnce: 12, seed: 20_261_126 },
   ...{ mocks: 0, reals: 0, roleChanges: true },
-  pools: { prefill: 2, decode: 2, both: sized(0, 1), kv: 1, stages: sized(0, 2) },
+  pools: { prefill: 2, decode: 2, both: sized(0, 1), kv: sized(0, 1), stages: sized(0, 2) },
   requestsPerFault: sized(6, 8),
 };
 
