@@ -1,6 +1,5 @@
 /** Many small pieces, which travel and are told of together. */
 import { randomBytes } from "node:crypto";
-import { connect, createServer, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   openTransferClient,
@@ -16,6 +15,7 @@ import {
   segmentOf,
   sharedMemory as shared,
 } from "../../src/transfer/shared-memory.ts";
+import { between } from "../support/between.ts";
 import { sized } from "../support/full.ts";
 import { lyingOwner } from "../support/lying-owner.ts";
 
@@ -166,35 +166,11 @@ describe.each(WAYS)("many pieces by %s", (way) => {
 });
 
 /** Passes bytes on until so many came from the owner; then it cuts the connection, or stalls. */
-async function passing(most: number, then: "cut" | "stall") {
-  const sockets: Socket[] = [];
-  let total = 0;
-  const proxy = createServer((socket) => {
-    const through = connect(server.address.port, "127.0.0.1");
-    for (const each of [socket, through]) {
-      sockets.push(each);
-      each.on("error", () => {});
-      each.on("close", () => {
-        socket.destroy();
-        through.destroy();
-      });
-    }
-    socket.on("data", (chunk) => through.write(chunk));
-    through.on("data", (chunk) => {
-      const left = Math.max(0, most - total);
-      total += chunk.byteLength;
-      if (left > 0) socket.write(chunk.subarray(0, left));
-      if (left > 0 && total > most && then === "cut") socket.destroySoon();
-    });
+function passing(most: number, then: "cut" | "stall") {
+  return between(server.address.port, (chunk, total) => {
+    const left = Math.max(0, most - (total - chunk.byteLength));
+    return left === 0 && then === "cut" ? null : chunk.subarray(0, left);
   });
-  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  const address = proxy.address();
-  const port = typeof address === "object" ? (address?.port ?? 0) : 0;
-  const close = () => {
-    for (const socket of sockets) socket.destroy();
-    proxy.close();
-  };
-  return { peer: { host: "127.0.0.1", port }, close };
 }
 
 describe.each(["tcp", "stream"] as const)("a batch by %s through a bad network", (way) => {

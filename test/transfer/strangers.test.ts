@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   openTransferClient,
@@ -11,6 +11,7 @@ import {
   type TransferClientOptions,
   type TransferServer,
 } from "#transfer";
+import { between, type ChangeBytes, listening } from "../support/between.ts";
 import { sized } from "../support/full.ts";
 
 const secret = "the fleet's";
@@ -188,60 +189,14 @@ describe("strangers at the owner", () => {
   });
 });
 
-interface Listening {
-  readonly server: Server;
-  readonly port: number;
-}
-
-function listening(serve: (socket: Socket) => void): Promise<Listening> {
-  return new Promise((resolve) => {
-    const made = createServer(serve).listen(0, "127.0.0.1", () => {
-      const address = made.address();
-      resolve({ server: made, port: typeof address === "object" ? (address?.port ?? 0) : 0 });
-    });
-  });
-}
-
-/** Bytes between a reader and its owner, as `change` leaves them; null cuts the connection. */
-async function between(change: (chunk: Buffer, total: number) => Buffer | null) {
-  const sockets = new Set<Socket>();
-  let total = 0;
-  const proxy = await listening((socket) => {
-    const through = dial();
-    for (const each of [socket, through]) {
-      sockets.add(each);
-      each.on("error", () => {});
-      each.on("close", () => {
-        socket.destroy();
-        through.destroy();
-      });
-    }
-    socket.on("data", (chunk) => through.write(chunk));
-    through.on("data", (chunk) => {
-      total += chunk.byteLength;
-      const changed = change(chunk, total);
-      if (changed === null) socket.destroy();
-      else socket.write(changed);
-    });
-  });
-  const close = () => {
-    for (const socket of sockets) socket.destroy();
-    proxy.server.close();
-  };
-  return { peer: { host: "127.0.0.1", port: proxy.port }, close };
-}
-
 const WAYS: readonly TransferClientOptions["ways"][] = [["tcp"], ["stream"]];
 
 describe.each(WAYS)("a peer that fails, over %s", (...ways) => {
   const bytes = randomBytes(6_000_000);
 
   /** What becomes of a read through changed bytes, and whether its memory rests afterwards. */
-  async function attempt(
-    change: (chunk: Buffer, total: number) => Buffer | null,
-    deadlineMs = DEADLINE_MS,
-  ): Promise<unknown> {
-    const path = await between(change);
+  async function attempt(change: ChangeBytes, deadlineMs = DEADLINE_MS): Promise<unknown> {
+    const path = await between(server.address.port, change);
     const reader = openTransferClient({
       secret,
       ways: ways.flatMap((way) => way ?? []),

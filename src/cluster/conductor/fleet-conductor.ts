@@ -135,14 +135,6 @@ export class FleetConductor implements RequestPlanner {
     if (total !== undefined) this.#places.get(workerId)?.fetched(workerId, total);
   }
 
-  /** Transfers that a worker takes part in; null: it is in no group. */
-  flowsOf(workerId: string): { readonly sends: number; readonly receives: number } | null {
-    const group = this.#places.get(workerId);
-    const number = group?.numbers.get(workerId);
-    const books = number === undefined ? null : group?.conductor.booksOf(number);
-    return books == null ? null : { sends: books.sends, receives: books.receives };
-  }
-
   /** The terms of the group that would have the request; null: none. Nothing is booked. */
   explain(ask: PlanAsk): GroupExplanation | null {
     const surveys = this.#survey(ask);

@@ -2,6 +2,8 @@
 
 /** Prompts whose count is kept once it is known: who reads their blocks asks soon. */
 const KEPT_MAX = 1024;
+/** Questions about one offer that wait: its one reader asks once. */
+const WAITERS_MAX = 8;
 
 type Waiter = (tokens: number | null) => void;
 
@@ -32,6 +34,7 @@ export class CachedCounts {
   of(offer: string): Promise<number | null> {
     const waiters = this.#waiting.get(offer);
     if (waiters === undefined) return Promise.resolve(this.#known.get(offer) ?? null);
+    if (waiters.length >= WAITERS_MAX) return Promise.resolve(null);
     return new Promise((resolve) => waiters.push(resolve));
   }
 
