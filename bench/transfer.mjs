@@ -1,15 +1,17 @@
 // Moves pieces between two processes of this machine by each way, beside memcpy, iperf3 and, with
 // --mooncake PYTHON, Mooncake's engine over TCP in that Python; with --nixl LIBRARY by NIXL, too,
-// whose UCX chooses shared memory here unless UCX_TLS=tcp says otherwise:
+// whose UCX chooses shared memory here unless UCX_TLS=tcp says otherwise (--write then writes
+// results/transfer-ucx-tcp.json):
 //
 //   node bench/transfer.mjs [--rounds 7] [--connections 4] [--mooncake .venv/bin/python]
 //     [--nixl libnixl_capi.so] [--write]
 //
 // All runs move the same bytes between buffers of the same size; rounds alternate. Build first.
 // iperf3 has as many connections and writes as much at a time (1 MiB is its most), but always the
-// same buffer, which stays in a cache, while all others move 256 MiB of distinct memory.
+// same buffer, which stays in a cache, while all others move 256 MiB of distinct memory: so it runs
+// once more with a file of that size in memory as its source (`iperf3File`).
 import { fork, spawn, spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -94,19 +96,30 @@ function cpuSeconds(pids) {
   return ticks / 100;
 }
 
+const IPERF_FILE = `/dev/shm/perigee-iperf3-${process.pid}`;
+
 async function startIperf() {
   const server = spawn("iperf3", ["-s", "-B", "127.0.0.1", "-p", "5299"], { stdio: "ignore" });
   await new Promise((resolve) => setTimeout(resolve, 300));
-  const run = async (pieceBytes) => {
+  writeFileSync(IPERF_FILE, source);
+  const runFrom = async (pieceBytes, from) => {
     const length = String(Math.min(pieceBytes, IPERF_BUFFER_BYTES_MAX));
-    const how = ["-c", "127.0.0.1", "-p", "5299", "-P", String(CONNECTIONS), "-l", length];
+    const how = ["-c", "127.0.0.1", "-p", "5299", "-P", String(CONNECTIONS), "-l", length, ...from];
     const { stdout } = spawnSync("iperf3", [...how, "-t", "1", "-J"], { encoding: "utf8" });
     const { sum_received, cpu_utilization_percent: cpu } = JSON.parse(stdout).end;
     const gb = sum_received.bits_per_second / 8e9;
     perCpuOfIperf = gb / ((cpu.host_total + cpu.remote_total) / 100);
     return gb;
   };
-  return { run, stop: () => server.kill() };
+  const stop = () => {
+    server.kill();
+    rmSync(IPERF_FILE, { force: true });
+  };
+  return {
+    run: (pieceBytes) => runFrom(pieceBytes, []),
+    runFile: (pieceBytes) => runFrom(pieceBytes, ["-F", IPERF_FILE]),
+    stop,
+  };
 }
 
 /** Both of its processes run in `python`; the reading one answers sizes with GB/s. */
@@ -149,13 +162,14 @@ const runs = {
   frames: ourWay(owner, ["stream"]),
   ...(values.nixl === undefined ? {} : { nixl: ourWay(owner, ["nixl"]) }),
   iperf3: iperf.run,
+  iperf3File: iperf.runFile,
   ...(mooncake === null ? {} : { mooncake: mooncake.run }),
 };
 
 const results = [];
 for (const pieceBytes of SIZES) {
   const speeds = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
-  const ofIperf = [];
+  const ofIperf = { iperf3: [], iperf3File: [] };
   const cpu = Object.fromEntries(Object.keys(runs).map((name) => [name, 0]));
   for (let round = 0; round < ROUNDS; round++) {
     for (const [name, run] of Object.entries(runs)) {
@@ -165,7 +179,7 @@ for (const pieceBytes of SIZES) {
       const before = cpuSeconds(pids);
       speeds[name].push(await run(pieceBytes));
       cpu[name] += cpuSeconds(pids) - before;
-      if (name === "iperf3") ofIperf.push(perCpuOfIperf);
+      ofIperf[name]?.push(perCpuOfIperf);
     }
   }
   const rounded = (of) =>
@@ -174,7 +188,7 @@ for (const pieceBytes of SIZES) {
   // Of both processes together: what other work on the machine changes least. Of all rounds, since
   // the system counts in ticks of 10 ms.
   const gbPerCpuSecond = rounded((name) =>
-    name === "iperf3" ? median(ofIperf) : (ROUNDS * BUFFER_BYTES) / 1e9 / cpu[name],
+    name in ofIperf ? median(ofIperf[name]) : (ROUNDS * BUFFER_BYTES) / 1e9 / cpu[name],
   );
   const ratio = (over, under) => ({
     speed: Number((gbPerSecond[over] / gbPerSecond[under]).toFixed(2)),
@@ -186,14 +200,18 @@ for (const pieceBytes of SIZES) {
     gbPerCpuSecond,
     memoryOverMemcpy: ratio("memory", "memcpy"),
     tcpOverIperf3: ratio("tcp", "iperf3"),
-    ...(values.nixl === undefined ? {} : { memoryOverNixl: ratio("memory", "nixl") }),
+    tcpOverIperf3File: ratio("tcp", "iperf3File"),
+    ...(values.nixl === undefined
+      ? {}
+      : { memoryOverNixl: ratio("memory", "nixl"), tcpOverNixl: ratio("tcp", "nixl") }),
     ...(mooncake === null ? {} : { tcpOverMooncake: ratio("tcp", "mooncake") }),
   });
   console.log(JSON.stringify(results.at(-1)));
 }
 if (values.write) {
   const report = { machine: describeMachine(), rounds: ROUNDS, connections: CONNECTIONS, results };
-  writeFileSync(here("./results/transfer.json"), `${JSON.stringify(report, null, 2)}\n`);
+  const ucx = process.env.UCX_TLS === undefined ? "" : `-ucx-${process.env.UCX_TLS}`;
+  writeFileSync(here(`./results/transfer${ucx}.json`), `${JSON.stringify(report, null, 2)}\n`);
 }
 for (const { stop } of [owner, iperf, ...(mooncake === null ? [] : [mooncake])]) stop();
 process.exit();

@@ -28,6 +28,8 @@ export type ErrorCode =
   | "WORKER_FAILED" // workers of a fleet failed, and none could take over
   | "WORKER_TIMEOUT" // a worker of a fleet did not answer in time, and none could take over
   | "ROLE_CHANGED" // a worker of a fleet does other work than who asked it knew
+  | "STORE_UNAVAILABLE" // a store of vectors cannot be reached, refuses, or is full
+  | "CORPUS_INVALID" // a corpus of another embedder, dimension or schema
   | "NETWORK" // a download, or a server that is measured, failed
   | "IO"; // a local file or port cannot be used
 

@@ -71,6 +71,8 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
   WORKER_FAILED: broken("worker_failed", 502),
   WORKER_TIMEOUT: broken("worker_timeout", 504),
   ROLE_CHANGED: invalid("role_changed", 409),
+  STORE_UNAVAILABLE: broken("store_unavailable", 503),
+  CORPUS_INVALID: invalid("corpus_invalid", 409),
   NETWORK: broken("network", 502),
   IO: broken("io"),
 };

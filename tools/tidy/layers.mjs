@@ -31,6 +31,7 @@ export const LAYERS = {
   ],
   server: ["base", "kvcache", "transfer", "engine"],
   cluster: ["base", "kvcache", "transfer", "engine", "server"],
+  rag: ["base", "kvcache", "engine", "server"],
   simulator: ["base", "kvcache", "scheduler", "engine/loop", "engine/mock", "cluster"],
   cli: [
     "base",
@@ -41,6 +42,7 @@ export const LAYERS = {
     "engine",
     "server",
     "cluster",
+    "rag",
     "simulator",
   ],
 };
@@ -91,6 +93,16 @@ export const ROOMS = {
     membership: ["protocol", "http", "redis"],
     router: ["protocol", "index", "routing", "conductor", "http", "redis", "feeds", "membership"],
   },
+  rag: {
+    texts: [],
+    embedders: [],
+    stores: ["texts"],
+    readers: ["texts"],
+    ingest: ["texts", "embedders", "stores", "readers"],
+    answering: ["texts", "embedders", "stores"],
+    service: ["texts", "embedders", "stores", "readers", "ingest", "answering"],
+    http: ["texts", "embedders", "stores", "readers", "ingest", "answering", "service"],
+  },
 };
 
 /**
@@ -111,6 +123,12 @@ export const ROOM_LAYERS = {
   "cluster/http": ["base"],
   "cluster/redis": ["base"],
   "cluster/feeds": ["base", "kvcache"],
+  "rag/texts": [],
+  "rag/stores": ["base"],
+  "rag/readers": ["base"],
+  "rag/embedders": ["base", "engine"],
+  "rag/ingest": ["base"],
+  "rag/answering": ["base", "kvcache", "engine"],
 };
 
 /**
@@ -132,4 +150,5 @@ export const EDGES = [
   "cluster/feeds",
   "cluster/membership",
   "cluster/router",
+  "rag",
 ];

@@ -1,0 +1,43 @@
+/**
+ * rag: answers from one's own documents, on the same engine and its cache.
+ *
+ * Files are read and cut into chunks, chunks get vectors and are stored; a question finds chunks by
+ * meaning and by words, and a model answers from them with citations.
+ *
+ * Rooms, each with its own index.ts, lowest first:
+ *
+ *   texts/       documents, sections and chunks as plain data
+ *   stores/      where chunks are kept and searched: Milvus, or a folder
+ *   readers/     files, folders and addresses become documents
+ *   embedders/   vectors of texts, scores of pairs
+ *   ingest/      documents become stored chunks: batches, resumption, what changed
+ *   answering/   the prompt that the cache serves, citations, follow-up questions
+ *
+ * Invariant: a store, an embedder and a reader are known by their contracts alone.
+ *
+ * @module
+ */
+export type { Embedder, EmbedOptions, Reranker } from "#rag/embedders";
+export type { FileContent, Reader } from "#rag/readers";
+export {
+  type Comparison,
+  type Compound,
+  type CorpusInfo,
+  type CorpusSpec,
+  type Filter,
+  type Hit,
+  passes,
+  type StoredDocument,
+  type StoreInfo,
+  type StoreQuery,
+  type VectorStore,
+} from "#rag/stores";
+export {
+  type Attributes,
+  type Chunk,
+  type ChunkPlace,
+  chunkId,
+  type Section,
+  type SourceDocument,
+  type StoredChunk,
+} from "#rag/texts";
