@@ -142,7 +142,7 @@ export {
   SpeedMeter,
   type TransferLevel,
 } from "#kvcache/levels";
-export { BLOCK_HASH_ALGORITHMS, type BlockHashAlgorithm } from "#kvcache/naming";
+export { BLOCK_HASH_ALGORITHMS, type BlockHashAlgorithm, createBlockHasher } from "#kvcache/naming";
 export { type CacheWindow, type KvCacheShape, OFFLOAD_PRIORITY_MIN } from "./cache-shape.ts";
 export type { CacheStats, LevelStats } from "./cache-stats.ts";
 export { KvCache } from "./kv-cache.ts";

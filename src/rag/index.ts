@@ -12,13 +12,37 @@
  *   embedders/   vectors of texts, scores of pairs
  *   ingest/      documents become stored chunks: batches, resumption, what changed
  *   answering/   the prompt that the cache serves, citations, follow-up questions
+ *   service/     all of it behind one class, `Rag`
  *
  * Invariant: a store, an embedder and a reader are known by their contracts alone.
  *
  * @module
  */
+export {
+  type Answer,
+  type AskEvent,
+  type AskFields,
+  AskSettings,
+  type AskUsage,
+  type Citation,
+  type Refusal,
+  type Source,
+  type Support,
+  type Turn,
+} from "#rag/answering";
 export type { Embedder, EmbedOptions, Reranker } from "#rag/embedders";
 export type { FileContent, Reader } from "#rag/readers";
+export {
+  type AskOptions,
+  type CallOptions,
+  CORPUS_DEFAULT,
+  type FoundChunk,
+  Rag,
+  type RagOptions,
+  type RagStatus,
+  type SearchOptions,
+  SearchSettings,
+} from "#rag/service";
 export {
   type Comparison,
   type Compound,
