@@ -18,6 +18,7 @@
  *   mapped-file.ts          files as memory, by mmap (system-memory-map.ts) or by reads;
  *                           file-bytes.ts, byte-cursor.ts parts of them
  *   json-*.ts               JSON that may be broken, or repeat a name
+ *   weights-identity.ts     tells weight files apart without reading them whole
  *   invalid-file.ts         the error of a broken file
  *   hub*.ts                 downloads, the cache folder, names of models to paths
  *
@@ -41,3 +42,4 @@ export type { NamedIntegers, NamedWeight, WeightDType } from "./named-weight.ts"
 export { openCheckpoint } from "./open-checkpoint.ts";
 export { type TensorToWrite, writeSafetensors } from "./safetensors-writer.ts";
 export type { SentenceFiles, SentenceModule } from "./sentence-files.ts";
+export { weightsIdentity } from "./weights-identity.ts";

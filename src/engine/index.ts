@@ -27,6 +27,7 @@
 export { bundledModel, type SamplingDefaults } from "#engine/caller";
 export {
   type BeamScore,
+  beginning,
   type CacheLevelName,
   type CacheLevelReport,
   type CacheReport,
@@ -38,6 +39,7 @@ export {
   type DraftUse,
   type EmbeddingInfo,
   type EmbedResult,
+  type EmbedTextOptions,
   type EncodeTextOptions,
   type EngineHealth,
   type EngineListener,

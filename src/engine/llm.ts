@@ -5,10 +5,10 @@ import {
   boundedMap,
   bundledModel,
   checkMessages,
-  checkSignal,
   collectResult,
   describe,
   EngineClient,
+  embeddingFingerprint,
   kvEventsOf,
   LazyStream,
   linkOver,
@@ -18,7 +18,6 @@ import {
   nameOf,
   type OpenLink,
   openThread,
-  plainIds,
   RequestStarter,
   readFiles,
   readTemplateOption,
@@ -27,17 +26,18 @@ import {
   type SamplingDefaults,
   type StartOptions,
   type StartPrompt,
+  TextVectors,
   withAutoDrafts,
 } from "#engine/caller";
 import {
   type ChatMessage,
   type ChatOptions,
   type EmbedResult,
+  type EmbedTextOptions,
   type EngineHealth,
   type EngineListener,
   type EngineOptions,
   type EngineStats,
-  embedFailure,
   type GenerateOptions,
   type GenerateResult,
   type KvEventSource,
@@ -54,7 +54,6 @@ import {
   type ServedModel,
   type StreamItem,
   type TextCodec,
-  warnOfGuess,
   warnOnce,
 } from "#engine/protocol";
 import { KvEventLog } from "#kvcache";
@@ -107,8 +106,10 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #settings: EngineOptions;
   readonly #warnOnce: (message: string) => void;
   readonly #starter: RequestStarter;
+  readonly #vectors: TextVectors;
   readonly #source: Pick<ModelParts, "path" | "template">;
   #closed: Promise<unknown> | null = null;
+  #embeddingFingerprint: Promise<string> | null = null;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
@@ -128,6 +129,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     const canFetchKv = info.kvAddress !== null;
     const scope = { ...limits, ...how, canFetchKv, text: parts.text, warn: this.#warnOnce };
     this.#starter = new RequestStarter(client, scope);
+    this.#vectors = new TextVectors({
+      ...{ client, starter: this.#starter, codec: () => this.codec, info, warn: this.#warnOnce },
+      atOnce: this.requestsAtOnce(1),
+    });
     this.loadPhases = parts.phases;
   }
 
@@ -328,22 +333,18 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** One vector per input, made of its last hidden states as `info.embedding` specifies. */
-  async embed(
-    inputs: readonly Prompt[],
-    options: { signal?: AbortSignal } = {},
-  ): Promise<EmbedResult[]> {
-    checkSignal(options.signal);
-    warnOfGuess(this.info, this.#warnOnce);
-    return boundedMap(inputs, this.requestsAtOnce(1), async (input, place) => {
-      try {
-        const ids = await this.#starter.encode(input, options.signal);
-        const promptTokenIds = plainIds(ids);
-        const embedding = await this.#client.embed(ids, options.signal);
-        return { embedding, promptTokenIds };
-      } catch (error) {
-        throw embedFailure(error, place, inputs.length);
-      }
-    });
+  async embed(inputs: readonly Prompt[], options: EmbedTextOptions = {}): Promise<EmbedResult[]> {
+    return this.#vectors.embed(inputs, options);
+  }
+
+  /** 32 hexadecimal digits: models of equal ones make comparable vectors. See RG61. */
+  embeddingFingerprint(): Promise<string> {
+    this.#embeddingFingerprint ??= embeddingFingerprint(
+      this.#source.path,
+      this.info,
+      this.#settings,
+    );
+    return this.#embeddingFingerprint;
   }
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */

@@ -122,7 +122,13 @@ export {
   type PoolingSpec,
   RowPool,
 } from "./pooling.ts";
-export { type SentenceSource, type TextEmbedding, textEmbedding } from "./pooling-config.ts";
+export {
+  plainEmbedding,
+  type SentenceSource,
+  type TextEmbedding,
+  type TextPrompts,
+  textEmbedding,
+} from "./pooling-config.ts";
 export { randomWeights } from "./random-weights.ts";
 export { describeModel, modelTypes } from "./registry.ts";
 export {

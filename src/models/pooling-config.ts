@@ -18,9 +18,20 @@ export interface SentenceSource {
   readonly tokenizerTokensMax: number | null;
 }
 
+/** What is put before texts, as a model was trained. */
+export interface TextPrompts {
+  /** By their names, e.g. `query` and `document`. */
+  readonly texts: Readonly<Record<string, string>>;
+  /** The one that sentence-transformers uses where a call names none; null: it uses none. */
+  readonly defaultName: string | null;
+  /** Whether a prompt's rows are pooled with those of the text. */
+  readonly pooled: boolean;
+}
+
 /** How a model turns texts into vectors. */
 export interface TextEmbedding {
   readonly pooling: PoolingSpec;
+  readonly prompts: TextPrompts;
   /** Most tokens of a text, special ones included; no more than the model's context. */
   readonly tokensMax: number;
   /** Settings of the folder that have no effect here, a sentence each. */
@@ -37,7 +48,11 @@ const PoolingConfig = z.looseObject({
   embedding_dimension: z.int().positive().nullish(),
   word_embedding_dimension: z.int().positive().nullish(),
   pooling_mode: z.union([Mode, z.array(Mode).min(1)]).nullish(),
+  include_prompt: z.boolean().nullish(),
 });
+
+/** Of a folder without sentence-transformers' files. */
+const noPrompts: TextPrompts = { texts: {}, defaultName: null, pooled: true };
 
 /** Older folders have a flag for each mode. */
 const modeFlags: Readonly<Record<string, PoolingMode>> = {
@@ -59,20 +74,28 @@ export function textEmbedding(
   model: { readonly hiddenSize: number; readonly contextTokensMax: number },
 ): TextEmbedding {
   const { contextTokensMax } = model;
-  if (source === null) return { pooling: meanPooling, tokensMax: contextTokensMax, warnings: [] };
+  if (source === null) return plainEmbedding(contextTokensMax);
   const { max_seq_length: own } = parse(TextConfig, source.text, "sentence_bert_config.json");
   const tokensMax = Math.min(
     own ?? source.tokenizerTokensMax ?? contextTokensMax,
     contextTokensMax,
   );
-  const pooling = source.modules === null ? meanPooling : poolingOf(source.modules, model);
-  return { pooling, tokensMax, warnings: promptWarnings(source.settings) };
+  const { modules, settings } = source;
+  const { pooling, pooled } =
+    modules === null ? { pooling: meanPooling, pooled: true } : poolingOf(modules, model);
+  const prompts = { ...promptsOf(settings), pooled };
+  return { pooling, prompts, tokensMax, warnings: promptWarnings(prompts) };
+}
+
+/** Of a model whose files specify nothing: means of length 1. */
+export function plainEmbedding(tokensMax: number): TextEmbedding {
+  return { pooling: meanPooling, prompts: noPrompts, tokensMax, warnings: [] };
 }
 
 function poolingOf(
   modules: NonNullable<SentenceSource["modules"]>,
   { hiddenSize }: { readonly hiddenSize: number },
-): PoolingSpec {
+): { readonly pooling: PoolingSpec; readonly pooled: boolean } {
   const kinds = modules.map(({ type }) => kindOf(type));
   // A dropout affects training only.
   const order = kinds.filter((kind) => kind !== "Dropout").join(", ");
@@ -90,11 +113,12 @@ function poolingOf(
   const { path, config } = modules[kinds.indexOf("Pooling")] ?? { path: "", config: null };
   const file = `${path}/config.json`;
   if (config === null) throw invalid(file, "the pooling of modules.json", "missing");
-  const dimension = fieldsOf(config, file);
+  const { dimension, pooled } = fieldsOf(config, file);
   if (dimension !== undefined && dimension !== hiddenSize) {
     throw invalid(file, `word_embedding_dimension ${hiddenSize}, the model's`, dimension);
   }
-  return { modes: modesOf(config, file), normalize: kinds.includes("Normalize") };
+  const pooling = { modes: modesOf(config, file), normalize: kinds.includes("Normalize") };
+  return { pooling, pooled };
 }
 
 /** The class's own name; a class of another package keeps its full name, and is unsupported. */
@@ -102,9 +126,10 @@ function kindOf(type: string): string {
   return type.startsWith("sentence_transformers.") ? (type.split(".").at(-1) ?? type) : type;
 }
 
-function fieldsOf(config: JsonConfig, file: string): number | undefined {
+function fieldsOf(config: JsonConfig, file: string) {
   const parsed = parse(PoolingConfig, config, file);
-  return parsed.embedding_dimension ?? parsed.word_embedding_dimension ?? undefined;
+  const dimension = parsed.embedding_dimension ?? parsed.word_embedding_dimension ?? undefined;
+  return { dimension, pooled: parsed.include_prompt ?? true };
 }
 
 function modesOf(config: JsonConfig, file: string): readonly PoolingMode[] {
@@ -121,19 +146,31 @@ function modesOf(config: JsonConfig, file: string): readonly PoolingMode[] {
   return modes.length > 0 ? modes : meanPooling.modes;
 }
 
+/** Throws CHECKPOINT_INVALID for a default name that has no prompt. */
+function promptsOf(settings: JsonConfig | null): Omit<TextPrompts, "pooled"> {
+  const file = "config_sentence_transformers.json";
+  const { prompts, default_prompt_name } = parse(SettingsConfig, settings, file);
+  const texts = Object.fromEntries(
+    Object.entries(prompts ?? {}).flatMap(([name, text]) => (text === null ? [] : [[name, text]])),
+  );
+  const defaultName = default_prompt_name ?? null;
+  if (defaultName !== null && !Object.hasOwn(prompts ?? {}, defaultName)) {
+    throw invalid(file, "the prompt that default_prompt_name names", defaultName);
+  }
+  return { texts, defaultName };
+}
+
 /**
  * Warns of a default prompt, which sentence-transformers puts before every text unless it is
  * disabled.
  */
-function promptWarnings(settings: JsonConfig | null): readonly string[] {
-  const parsed = parse(SettingsConfig, settings, "config_sentence_transformers.json");
-  const name = parsed.default_prompt_name;
-  const prompt = name ? parsed.prompts?.[name] : null;
+function promptWarnings({ texts, defaultName }: TextPrompts): readonly string[] {
+  const prompt = defaultName === null ? undefined : texts[defaultName];
   if (!prompt) return [];
   return [
     `Texts are embedded as they are: config_sentence_transformers.json has the default prompt ` +
-      `${JSON.stringify(name)}; put ${JSON.stringify(prompt)} before each text to get what ` +
-      "sentence-transformers gives",
+      `${JSON.stringify(defaultName)}; put ${JSON.stringify(prompt)} before each text to get ` +
+      "what sentence-transformers gives",
   ];
 }
 

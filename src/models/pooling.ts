@@ -38,16 +38,26 @@ export function isMeanAlone({ modes }: PoolingSpec): boolean {
 export class RowPool {
   readonly #size: number;
   readonly #spec: PoolingSpec;
+  /** Rows before this position count in no mean and no maximum. */
+  readonly #skipped: number;
   readonly #sum: Float64Array;
   readonly #weighted: Float64Array;
   readonly #max: Float64Array;
   readonly #first: Float64Array;
   readonly #last: Float64Array;
   #rows = 0;
+  /** Rows that count, and the sum of their places, the first being 1. */
+  #counted = 0;
+  #places = 0;
 
-  constructor(size: number, spec: PoolingSpec) {
+  /**
+   * `skipped`: leading rows of a prompt that is not pooled; `cls` is the row behind them, and the
+   * first where there is none.
+   */
+  constructor(size: number, spec: PoolingSpec, skipped = 0) {
     this.#size = size;
     this.#spec = spec;
+    this.#skipped = skipped;
     this.#sum = new Float64Array(size);
     this.#weighted = new Float64Array(size);
     this.#max = new Float64Array(size).fill(Number.NEGATIVE_INFINITY);
@@ -78,8 +88,11 @@ export class RowPool {
   }
 
   #addRow(position: number, row: Float32Array): void {
-    if (position === 0) this.#first.set(row);
+    if (position === 0 || position === this.#skipped) this.#first.set(row);
     this.#last.set(row);
+    if (position < this.#skipped) return;
+    this.#counted += 1;
+    this.#places += position + 1;
     const { modes } = this.#spec;
     if (modes.includes("mean") || modes.includes("mean_sqrt_len_tokens")) {
       accumulate(this.#sum, row, 1);
@@ -92,20 +105,21 @@ export class RowPool {
   }
 
   #pooled(mode: PoolingMode): Float64Array {
-    const rows = this.#rows;
+    // As sentence-transformers: a text whose rows are all skipped has a vector of zeros.
+    const rows = Math.max(1, this.#counted);
     switch (mode) {
       case "cls":
         return this.#first;
       case "lasttoken":
         return this.#last;
       case "max":
-        return this.#max;
+        return this.#counted > 0 ? this.#max : this.#sum;
       case "mean":
         return this.#sum.map((value) => value / rows);
       case "mean_sqrt_len_tokens":
         return this.#sum.map((value) => value / Math.sqrt(rows));
       case "weightedmean":
-        return this.#weighted.map((value) => value / ((rows * (rows + 1)) / 2));
+        return this.#weighted.map((value) => value / Math.max(1, this.#places));
     }
   }
 }

@@ -30,7 +30,15 @@ export {
   type Support,
   type Turn,
 } from "#rag/answering";
-export type { Embedder, EmbedOptions, Reranker } from "#rag/embedders";
+export {
+  type Embedder,
+  type EmbedderOptions,
+  type EmbedderPrompts,
+  type EmbedOptions,
+  LocalEmbedder,
+  openEmbedder,
+  type Reranker,
+} from "#rag/embedders";
 export type { FileContent, Reader } from "#rag/readers";
 export {
   type AskOptions,

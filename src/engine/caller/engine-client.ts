@@ -208,6 +208,7 @@ export class EngineClient {
   async embed(
     promptTokenIds: EmbedRequest["promptTokenIds"],
     signal?: AbortSignal,
+    more: Omit<EmbedRequest, "key" | "promptTokenIds"> = {},
   ): Promise<Float32Array> {
     signal?.throwIfAborted();
     const key = this.takeKey();
@@ -220,7 +221,7 @@ export class EngineClient {
       return await new Promise<Float32Array>((resolve, reject) => {
         this.#embeddings.set(key, { resolve, reject });
         this.#link.keepAlive(true);
-        this.#link.post({ type: "embed", request: { key, promptTokenIds } });
+        this.#link.post({ type: "embed", request: { ...more, key, promptTokenIds } });
       });
     } finally {
       signal?.removeEventListener("abort", onAbort);

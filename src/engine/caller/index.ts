@@ -13,6 +13,8 @@
  *                       how far its reader is behind, pacer.ts when tokens are delivered
  *   sequence-text.ts    tokens to text, stop strings; stream-item.ts: what a reader gets
  *   plain-ids.ts        token ids as callers read them
+ *   text-vectors.ts     texts to vectors: prompts, truncation; embedding-fingerprint.ts: which
+ *                       models make comparable ones
  *   lazy-stream.ts      a stream that is opened when it is first read
  *   engine-client.ts    passes each message of the engine to its request
  *   link.ts             the connection to the engine's thread
@@ -27,6 +29,7 @@ export { listenTo } from "./abort-listener.ts";
 export { withAutoDrafts } from "./auto-drafts.ts";
 export { boundedMap, requestsAtOnce } from "./bounded-map.ts";
 export { bundledModel } from "./bundled-model.ts";
+export { embeddingFingerprint } from "./embedding-fingerprint.ts";
 export { EngineClient } from "./engine-client.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
 export { kvEventsOf } from "./kv-events.ts";
@@ -34,8 +37,7 @@ export { LazyStream } from "./lazy-stream.ts";
 export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts";
 export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 export { ModelText } from "./model-text.ts";
-export { plainIds } from "./plain-ids.ts";
-export { checkMessages, checkSignal } from "./request-check.ts";
+export { checkMessages } from "./request-check.ts";
 export {
   RequestStarter,
   requestName,
@@ -44,3 +46,4 @@ export {
 } from "./request-starter.ts";
 export { collectResult } from "./stream-item.ts";
 export { readTemplateOption } from "./template-option.ts";
+export { TextVectors } from "./text-vectors.ts";

@@ -133,23 +133,23 @@ export class EncoderEngine implements StepEngine {
     });
     encoder.stage({ tokens, sequences: batch.length, tokenIds, positions, starts });
     encoder.forward();
-    const vectors = await this.#pool(starts);
+    const skipped = batch.map(({ skippedTokens = 0 }) => skippedTokens);
+    const vectors = await this.#pool(starts, skipped);
     return batch.map(({ key }, row) => ({ key, embedding: vectors[row] ?? new Float32Array() }));
   }
 
   /** A vector of each text in the batch that was just computed. */
-  async #pool(starts: Int32Array): Promise<readonly Float32Array[]> {
+  async #pool(starts: Int32Array, skipped: readonly number[]): Promise<readonly Float32Array[]> {
     const { device, encoder, embedding } = this.#parts;
     const { pooling } = embedding;
     const size = encoder.spec.hiddenSize;
-    const texts = Array.from({ length: starts.length - 1 }, (_, text) => text);
-    if (isMeanAlone(pooling)) {
+    if (isMeanAlone(pooling) && skipped.every((count) => count === 0)) {
       const pooled = await device.readF32(encoder.meanPooled(pooling.normalize));
-      return texts.map((text) => pooled.slice(text * size, (text + 1) * size));
+      return skipped.map((_, text) => pooled.slice(text * size, (text + 1) * size));
     }
     const rows = await device.readF32(encoder.lastHidden());
-    return texts.map((text) => {
-      const pool = new RowPool(size, pooling);
+    return skipped.map((count, text) => {
+      const pool = new RowPool(size, pooling, count);
       pool.add(0, rows.subarray((starts[text] ?? 0) * size, (starts[text + 1] ?? 0) * size));
       return pool.vector();
     });

@@ -40,7 +40,8 @@ const MS_PER_SECOND = 1000;
 export interface HiddenPooling {
   /** Most tokens of a text. */
   readonly tokensMax: number;
-  readonly newPool: () => HiddenPool;
+  /** `skipped`: leading rows that are not pooled. */
+  readonly newPool: (skipped: number) => HiddenPool;
 }
 
 /** Properties shared by all requests of a model. */
@@ -112,11 +113,12 @@ export class RequestRecord {
   static forEmbedding(embed: EmbedRequest, shape: RequestShape, birth: Birth): RequestRecord {
     const { newPool, tokensMax } = shape.embedding();
     checkEmbedLength(embed, tokensMax);
-    const request = { ...EMBEDDING, ...embed, requestId: `embedding-${embed.key}` };
+    const { key, promptTokenIds, skippedTokens = 0 } = embed;
+    const request = { ...EMBEDDING, key, promptTokenIds, requestId: `embedding-${key}` };
     const record = new RequestRecord(request, shape, birth);
     const [lead] = record.sequences;
     assert(lead !== undefined, "Cannot embed without a sequence");
-    record.taskOf(lead).hiddenPool = newPool();
+    record.taskOf(lead).hiddenPool = newPool(skippedTokens);
     return record;
   }
 

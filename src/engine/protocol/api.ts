@@ -11,6 +11,7 @@ import type {
 } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
 import type { EngineOptions } from "./config.ts";
+import type { EmbeddingInfo, EmbedResult, EmbedTextOptions } from "./embedding.ts";
 import type { KvFillOptions, KvFillResult } from "./kv-fill.ts";
 import type { KvSourceOptions } from "./kv-source.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
@@ -137,32 +138,11 @@ export interface GenerateResult extends PromptInfo {
   readonly completions: readonly Completion[];
 }
 
-/** One input's vector. */
-export interface EmbedResult {
-  /** [`ModelInfo.embedding.dimensions`]. */
-  readonly embedding: Float32Array;
-  readonly promptTokenIds: readonly number[];
-}
-
 /** A turn of a conversation, as the chat template reads it; further fields go to the template. */
 export interface ChatMessage {
   readonly role: string;
   readonly content?: string | readonly unknown[] | null;
   readonly [field: string]: unknown;
-}
-
-/** How a model makes vectors of texts. */
-export interface EmbeddingInfo {
-  /** Pooling modes, by sentence-transformers' names; the results of several are joined. */
-  readonly pooling: readonly string[];
-  /** Vectors have length 1. */
-  readonly normalized: boolean;
-  /** Elements of a vector. */
-  readonly dimensions: number;
-  /** Most tokens of a text, special ones included. */
-  readonly tokensMax: number;
-  /** Whether the model's folder specifies all this; false: mean pooling is a guess. */
-  readonly declared: boolean;
 }
 
 /** The served model. */
@@ -381,7 +361,7 @@ export interface ServedModel {
     messages: readonly ChatMessage[],
     options?: ChatOptions,
   ): Promise<{ readonly promptTokenIds: number[] }>;
-  embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
+  embed(inputs: readonly Prompt[], options?: EmbedTextOptions): Promise<EmbedResult[]>;
   /**
    * How many requests of `n` sequences one caller starts at a time: as many as run at once, and a
    * few more. The others start when one ends, so that the queue keeps room for other callers.

@@ -12,7 +12,8 @@
  *   stage-offer.ts, stage-times.ts  what stages of a model tell of transfers, and of their time
  *   earlier-tokens.ts  what other engines generated of a request
  *   heartbeat.ts    shows callers whether the engine still runs
- *   embed-length.ts errors and warnings about texts to embed
+ *   embedding.ts    vectors of texts, as callers see them
+ *   embed-length.ts errors and warnings about texts to embed; text-beginning.ts cuts them
  *   warn-once.ts    warnings about requests, each text once
  *
  * @module
@@ -25,8 +26,6 @@ export type {
   CompletionDelta,
   DecodeTextOptions,
   DraftUse,
-  EmbeddingInfo,
-  EmbedResult,
   EncodeTextOptions,
   EngineHealth,
   EngineListener,
@@ -51,6 +50,7 @@ export type {
 export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
+export type { EmbeddingInfo, EmbedResult, EmbedTextOptions } from "./embedding.ts";
 export { Heartbeat } from "./heartbeat.ts";
 export type { KvFill, KvFillOptions, KvFillResult } from "./kv-fill.ts";
 export type { KvSource, KvSourceOptions } from "./kv-source.ts";
@@ -94,6 +94,7 @@ export type {
   MoveDirection,
   MoveReport,
 } from "./stats.ts";
+export { beginning } from "./text-beginning.ts";
 export { forEachRow, packOutputs, plainOutput } from "./token-rows.ts";
 export { warnOnce } from "./warn-once.ts";
 export { engineDeath, fromWire, requestFailure, stepFailure, toWire } from "./wire-error.ts";

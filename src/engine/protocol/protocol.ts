@@ -89,6 +89,8 @@ export interface EmbedRequest {
   readonly key: RequestKey;
   /** Transferred, as those of an `EngineRequest`. */
   readonly promptTokenIds: Int32Array<ArrayBuffer>;
+  /** Leading tokens of a prompt that is not pooled. Absent: none. */
+  readonly skippedTokens?: number;
 }
 
 export interface LoadMessage {

@@ -3,16 +3,26 @@ import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { HiddenPooling } from "#engine/loop";
 import type { EmbeddingInfo } from "#engine/protocol";
-import { type DecoderSpec, meanPooling, RowPool, type TextEmbedding, textEmbedding } from "#models";
+import {
+  type DecoderSpec,
+  plainEmbedding,
+  RowPool,
+  type TextEmbedding,
+  textEmbedding,
+} from "#models";
 
 /** The description of an embedding for clients. */
 export function embeddingInfo(
-  { pooling, tokensMax }: TextEmbedding,
+  { pooling, prompts, tokensMax }: TextEmbedding,
   { hiddenSize }: { readonly hiddenSize: number },
   declared: boolean,
 ): EmbeddingInfo {
   const { modes, normalize: normalized } = pooling;
-  return { pooling: modes, normalized, dimensions: modes.length * hiddenSize, tokensMax, declared };
+  const { texts, defaultName: defaultPrompt, pooled: promptPooled } = prompts;
+  return {
+    ...{ pooling: modes, normalized, dimensions: modes.length * hiddenSize, tokensMax, declared },
+    ...{ prompts: texts, defaultPrompt, promptPooled },
+  };
 }
 
 /**
@@ -27,7 +37,7 @@ export function decoderEmbedding(
   const { contextTokensMax: tokensMax } = spec;
   const { sentence } = checkpoint;
   if (sentence?.modules == null) {
-    const embedding = { pooling: meanPooling, tokensMax, warnings: [] };
+    const embedding = plainEmbedding(tokensMax);
     return {
       pooling: () => hiddenPooling(embedding, spec),
       info: embeddingInfo(embedding, spec, false),
@@ -54,5 +64,5 @@ function hiddenPooling(
   { pooling, tokensMax }: TextEmbedding,
   { hiddenSize }: { readonly hiddenSize: number },
 ): HiddenPooling {
-  return { tokensMax, newPool: () => new RowPool(hiddenSize, pooling) };
+  return { tokensMax, newPool: (skipped) => new RowPool(hiddenSize, pooling, skipped) };
 }

@@ -1,7 +1,7 @@
 /** POST /v1/embeddings. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { z } from "zod";
-import type { EmbedResult, Prompt, TextFrame } from "#engine";
+import { beginning, type EmbedResult, type Prompt, type TextFrame } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import type { Answer } from "./answer.ts";
 import { checkModelName } from "./delivery.ts";
@@ -100,28 +100,19 @@ async function prepareInputs(
   if (wanted == null) return encoded.map(({ tokenIds }) => ({ promptTokenIds: tokenIds }));
   const frame = model.codec?.frame ?? { before: [], after: [] };
   const kept = wanted === -1 ? tokensMax : Math.max(1, wanted);
-  return encoded.map(({ tokenIds }) => ({ promptTokenIds: beginning(tokenIds, kept, frame) }));
+  return encoded.map(({ tokenIds }) => ({ promptTokenIds: truncated(tokenIds, kept, frame) }));
 }
 
-/**
- * The first tokens of a text, truncated as in the training of encoders: the special tokens around
- * it (`[CLS]`, `[SEP]`) stay, and count. Throws INVALID_ARGUMENT if that leaves no room for text.
- */
-function beginning(ids: number[], kept: number, { before, after }: TextFrame): number[] {
-  if (ids.length <= kept) return ids;
-  const isFramed =
-    before.every((id, i) => ids[i] === id) &&
-    after.every((id, i) => ids[ids.length - after.length + i] === id);
-  if (!isFramed) return ids.slice(0, kept);
-  const least = before.length + after.length + 1;
-  if (kept < least) {
-    throw fieldError(
-      "truncate_prompt_tokens",
-      `must be at least ${least} (${least - 1} special tokens stand around every text), ` +
-        `current value is ${kept}`,
-    );
-  }
-  return [...ids.slice(0, kept - after.length), ...after];
+/** Throws INVALID_ARGUMENT if special tokens leave no room for text. */
+function truncated(ids: number[], kept: number, frame: TextFrame): number[] {
+  const first = beginning(ids, kept, frame);
+  if (first !== null) return first;
+  const special = frame.before.length + frame.after.length;
+  throw fieldError(
+    "truncate_prompt_tokens",
+    `must be at least ${special + 1} (${special} special tokens stand around every text), ` +
+      `current value is ${kept}`,
+  );
 }
 
 /** The vector's first `dimensions`, normalized again if truncated, in the requested encoding. */

@@ -5,7 +5,7 @@ import type { TraceRequest } from "../trace.ts";
 /** Ranks that are counted: the block that most requests have, and those further down. */
 export const HOT_RANKS: readonly number[] = [1, 10, 30, 100];
 
-/** Traces number blocks by their order, and vocabularies are smaller: what is above is no number. */
+/** Traces number blocks by their order, and vocabularies are smaller: above, none is counted. */
 const NUMBERED_MAX = 2 ** 27;
 
 const TWO_TO_32 = 2 ** 32;

@@ -1,0 +1,40 @@
+/** Vectors of texts, as a model's callers see them. */
+
+/** How a model makes vectors of texts. */
+export interface EmbeddingInfo {
+  /** Pooling modes, by sentence-transformers' names; the results of several are joined. */
+  readonly pooling: readonly string[];
+  /** Vectors have length 1. */
+  readonly normalized: boolean;
+  /** Elements of a vector. */
+  readonly dimensions: number;
+  /** Most tokens of a text, special ones included. */
+  readonly tokensMax: number;
+  /** Whether the model's folder specifies all this; false: mean pooling is a guess. */
+  readonly declared: boolean;
+  /** What to put before texts, by the names that the model's folder gives them. */
+  readonly prompts: Readonly<Record<string, string>>;
+  /** The prompt that sentence-transformers uses where none is named; null: none. */
+  readonly defaultPrompt: string | null;
+  /** Whether a prompt's tokens are pooled with those of the text. */
+  readonly promptPooled: boolean;
+}
+
+/** How texts are embedded. */
+export interface EmbedTextOptions {
+  /** Rejects with its reason. */
+  readonly signal?: AbortSignal;
+  /** One of `EmbeddingInfo.prompts`, put before each text. Default: none is. */
+  readonly promptName?: string;
+  /** Words to put before each text instead. Token ids stay as they are. */
+  readonly prompt?: string;
+  /** Cut longer texts off at `EmbeddingInfo.tokensMax` instead of refusing them. Default: false. */
+  readonly truncate?: boolean;
+}
+
+/** One input's vector. */
+export interface EmbedResult {
+  /** [`ModelInfo.embedding.dimensions`]. */
+  readonly embedding: Float32Array;
+  readonly promptTokenIds: readonly number[];
+}
