@@ -6,8 +6,13 @@ const BLOCKS = new Set(
 );
 const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: " " };
 /** Lists of links to the page's own headings, and what frames a page. */
-const SKIPPED =
-  /<(script|style|head|nav|header|footer)\b[\s\S]*?<\/\1>|<div class="(?:toc|contents)"[\s\S]*?<\/div>|<!--[\s\S]*?-->/gi;
+const SKIPPED = [
+  /<(script|style|head|nav|header|footer)\b[\s\S]*?<\/\1>/gi,
+  /<div class="(?:toc|contents)"[\s\S]*?<\/div>/gi,
+  /<!--[\s\S]*?-->/g,
+];
+
+const TOKEN = /<(\/?)([a-z][a-z0-9]*)[^>]*>|<[^>]*>|[^<]+/gi;
 
 function decode(text) {
   return text.replace(/&(#x?[\da-f]+|\w+);/gi, (whole, name) => {
@@ -34,9 +39,8 @@ function htmlBlocks(html) {
     if (text !== "") blocks.push({ level: own, text });
     buffer = "";
   };
-  for (const [token, closing, tag] of html
-    .replace(SKIPPED, " ")
-    .matchAll(/<(\/?)([a-z][a-z0-9]*)[^>]*>|<[^>]*>|[^<]+/gi)) {
+  const shown = SKIPPED.reduce((text, part) => text.replace(part, " "), html);
+  for (const [token, closing, tag] of shown.matchAll(TOKEN)) {
     const name = tag?.toLowerCase();
     if (name === undefined) {
       if (!token.startsWith("<")) buffer += token;

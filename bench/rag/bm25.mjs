@@ -1,13 +1,17 @@
 /** Okapi BM25 (Robertson and others, 1994) over stemmed words without stop words. */
 
 const STOP_WORDS = new Set(
-  `a about above after again all also am an and any are aren as at be because been before being below
-  between both but by can cannot could couldn did didn do does doesn doing don down during each few for
-  from further had has hasn have haven having he her here hers him his how i if in into is isn it its
-  just like me more most my no nor not of off on once only or other our out over own same she should so
-  some such t than that the their them then there these they this those through to too under until up
-  use used using very want was wasn way we were what when where which while who whom why will with won
-  would you your s m re ve ll d get make`.split(/\s+/),
+  `
+  a about above after again all also am an and any are aren as at be because been before being
+  below between both but by can cannot could couldn did didn do does doesn doing don down
+  during each few for from further had has hasn have haven having he her here hers him his how
+  i if in into is isn it its just like me more most my no nor not of off on once only or other
+  our out over own same she should so some such t than that the their them then there these
+  they this those through to too under until up use used using very want was wasn way we were
+  what when where which while who whom why will with won would you your s m re ve ll d get
+  make`
+    .trim()
+    .split(/\s+/),
 );
 
 const VOWEL = /[aeiouy]/;

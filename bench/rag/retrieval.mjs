@@ -1,6 +1,6 @@
 /**
- * node bench/rag/retrieval.mjs [--embedder models/embedder] [--teacher DIR] [--chunk-tokens 128,256,512]
- *     [--manual-bytes 500000] [--threads 2] [--show 0] [--out FILE]
+ * node bench/rag/retrieval.mjs [--embedder models/embedder] [--teacher DIR]
+ *     [--chunk-tokens 128,256,512] [--manual-bytes 500000] [--threads 2] [--show 0] [--out FILE]
  *
  * How well answers are found: questions of FAQs in Debian packages (perl-doc, python3.11-doc,
  * debian-faq and others, see packages.mjs), each to be found among the answers to all of them and

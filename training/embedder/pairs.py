@@ -1,6 +1,6 @@
 """Makes the pairs that training reads: a short text and a passage that belongs to it.
 
-    python3 -m training.embedder.pairs --out /tmp/pairs
+    python3 -m training.embedder.pairs --out PAIRS
 
 reads .embedder and writes .npy files: of all texts the token ids of teacher and student, and rows
 of pairs [anchor, passage, kind]. Pairs of one document stand together, so that a batch made of runs

@@ -1,4 +1,4 @@
-"""Distils the embedder: `python3 -m training.embedder.train --pairs /tmp/pairs --out OUT`.
+"""Distils the embedder: `python3 -m training.embedder.train --pairs PAIRS --out OUT`.
 
 The teacher embeds every text once. Its vectors are projected onto their main directions, as many
 as the student has dimensions, which keeps nearly all of their geometry: so the student's own space
