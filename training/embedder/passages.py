@@ -18,8 +18,8 @@ HEADING, QUESTION, DEFINITION, SENTENCE, KEYWORDS, WORD = range(6)
 KINDS = ("heading", "question", "definition", "sentence", "keywords", "word")
 SIZES = ((220, 0.25), (480, 0.35), (850, 0.28), (1500, 0.12))
 """Characters that a passage aims at, and how often; 4 to 5 characters are a token."""
-CUTS = 2
-"""Every document is cut so many times, at different places."""
+CUTS = 3
+"""Every document of training is cut so many times, at different places."""
 
 
 class Pair(NamedTuple):
@@ -43,7 +43,8 @@ def pairs_of(document: dict) -> Iterator[Pair]:
     if document["kind"] == "dictionary":
         yield from dictionary_pairs(document)
         return
-    for cut in range(CUTS):
+    # Held-out passages must be no near copies of each other.
+    for cut in range(CUTS if document["split"] == "train" else 1):
         rng = random.Random(f"{cut}/{document['source']}/{document['path']}")
         code = document["kind"] == "code"
         for passage in (code_passages if code else prose_passages)(document["text"], rng):
