@@ -21,6 +21,7 @@ export interface CorpusInfo extends CorpusSpec {
 /** A document of which a corpus has chunks. */
 export interface StoredDocument {
   readonly id: string;
+  /** Of its chunks; empty where they have different ones, since an update of it was interrupted. */
   readonly hash: string;
   readonly chunks: number;
 }
@@ -41,8 +42,9 @@ export interface StoreQuery {
 export interface Hit {
   readonly chunk: Chunk;
   /**
-   * Larger is better; comparable within one search alone. By vector the cosine; by text BM25; by
-   * both the sum of 1 / (60 + rank) over the two lists (reciprocal rank fusion).
+   * Larger is better; comparable within one search alone. By vector the cosine; by text BM25, of
+   * chunks that have at least one of the words; by both the sum of 1 / (60 + rank) over the two
+   * lists, each as long as `listLength` says (reciprocal rank fusion).
    */
   readonly score: number;
 }
@@ -62,9 +64,9 @@ export interface StoreInfo {
 
 /**
  * Corpora of chunks with vectors. Errors of all methods: STORE_UNAVAILABLE (the server cannot be
- * reached, refuses or is full; the folder cannot be used), CORPUS_INVALID (another embedder's,
- * dimension's or schema's corpus), INVALID_ARGUMENT. After one nothing is lost that an earlier call
- * stored, and the same call may be made again.
+ * reached, refuses or is full; the folder cannot be used), CORPUS_INVALID (there is no such corpus,
+ * or it is of another embedder, dimension or schema), INVALID_ARGUMENT. After one nothing is lost
+ * that an earlier call stored, and the same call may be made again.
  */
 export interface VectorStore extends AsyncDisposable {
   readonly info: StoreInfo;
@@ -76,11 +78,16 @@ export interface VectorStore extends AsyncDisposable {
   corpus(name: string): Promise<CorpusInfo | null>;
   /** Removes the corpus and all of its chunks; without effect where there is none. */
   drop(name: string): Promise<void>;
-  /** Stores chunks; one of the same id is replaced. They are found once the promise resolves. */
+  /**
+   * Stores chunks; one of the same id is replaced. They are found, and durable, once the promise
+   * resolves. A folder takes all of them or none; a server takes them in batches, in order.
+   */
   upsert(corpus: string, chunks: readonly StoredChunk[]): Promise<void>;
   /** Removes a document's chunks but those with the given ids; tells how many were removed. */
   deleteDocument(corpus: string, documentId: string, keep?: ReadonlySet<string>): Promise<number>;
-  /** Best first; ties by id. */
+  /** How many chunks pass the filter; null: all. */
+  count(corpus: string, filter: Filter | null): Promise<number>;
+  /** Best first; ties by id. As many as pass the filter and fit the limit. */
   search(corpus: string, query: StoreQuery): Promise<Hit[]>;
   /** All documents of a corpus, by id. */
   documents(corpus: string): Promise<StoredDocument[]>;
