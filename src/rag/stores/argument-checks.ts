@@ -20,7 +20,7 @@ const LISTED_VALUES_MAX = 1000;
 const FILTER_DEPTH_MAX = 16;
 /** Of a squared length: half precision and float32 sums stay within it. */
 const LENGTH_TOLERANCE = 0.02;
-const SCALAR = `a finite number, true, false or a text of at most ${ATTRIBUTE_LENGTH_MAX} characters`;
+const SCALAR = `a finite number, a boolean or a text of at most ${ATTRIBUTE_LENGTH_MAX} characters`;
 const COMPARISONS = ["eq", "ne", "gt", "gte", "lt", "lte"];
 const LISTINGS = ["in", "nin"];
 
