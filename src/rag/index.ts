@@ -9,6 +9,7 @@
  *   texts/       documents, sections and chunks as plain data
  *   stores/      where chunks are kept and searched: Milvus, or a folder
  *   readers/     files, folders and addresses become documents
+ *   chunks/      documents in parts that an embedder takes whole
  *   embedders/   vectors of texts, scores of pairs
  *   ingest/      documents become stored chunks: batches, resumption, what changed
  *   answering/   the prompt that the cache serves, citations, follow-up questions
@@ -30,6 +31,7 @@ export {
   type Support,
   type Turn,
 } from "#rag/answering";
+export { passageOf } from "#rag/chunks";
 export {
   type Embedder,
   type EmbedderOptions,
@@ -39,7 +41,16 @@ export {
   openEmbedder,
   type Reranker,
 } from "#rag/embedders";
-export type { FileContent, Reader } from "#rag/readers";
+export {
+  type IngestCounts,
+  type IngestEvent,
+  type IngestOptions,
+  type IngestProblem,
+  type IngestReport,
+  type IngestSettings,
+  ingest,
+} from "#rag/ingest";
+export type { FileContent, Reader, ReadProblem } from "#rag/readers";
 export {
   type AskOptions,
   type CallOptions,

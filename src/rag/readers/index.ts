@@ -1,8 +1,24 @@
 /**
  * rag/readers: documents from files, folders and addresses.
  *
- *   reader.ts   the contract of what understands one kind of file
+ *   reader.ts            the contract of what understands one kind of file
+ *   roots.ts             files, folders and patterns that are asked for, and their documents
+ *   file-walk.ts         the files below a root
+ *   ignore-rules.ts      `.gitignore`
+ *   reader-process.ts    reads files in a process that is ended at limits of time and memory
+ *   reading-process.ts   that process
+ *   read-messages.ts     what the two tell each other
+ *   reader-choice.ts     which reader a file has
+ *   text-bytes.ts        text in bytes of an unknown encoding
+ *   section-list.ts      sections of a text by its places
+ *   text-reader.ts, markdown-reader.ts   readers, each with its endings
+ *
+ * Invariant: bytes of files are parsed in reading processes alone.
  *
  * @module
  */
-export type { FileContent, Reader } from "./reader.ts";
+export { type Found, walk } from "./file-walk.ts";
+export type { ReadJob } from "./read-messages.ts";
+export type { FileContent, Reader, ReadProblem } from "./reader.ts";
+export { ReaderProcess, type ReadLimits } from "./reader-process.ts";
+export { documentName, isBelow, type Root, rootsOf } from "./roots.ts";

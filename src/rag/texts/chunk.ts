@@ -18,9 +18,12 @@ export interface ChunkPlace {
 export interface Chunk {
   /** `chunkId` of its document, index and text: equal contents have equal ids. */
   readonly id: string;
-  /** The document's name in its corpus: a path below the ingested folder, or an address. */
+  /** The document's name in its corpus: a path below a base folder, or an address. */
   readonly documentId: string;
-  /** Of the document's bytes, SHA-256 in hex: a document that did not change is not read again. */
+  /**
+   * 64 hex digits of the document's bytes, of how they were read and cut, and of the number of its
+   * chunks (`documentVersion` of ingest): a document that did not change is not stored again.
+   */
   readonly documentHash: string;
   /** Its place in the order of the document's chunks, from 0. */
   readonly index: number;

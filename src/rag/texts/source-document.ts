@@ -6,6 +6,11 @@ export interface Section {
   readonly text: string;
   /** The line of its first character, from 1; null where the format has no lines. */
   readonly line: number | null;
+  /**
+   * The line of its last character, where the text's own lines are not the document's (a row of a
+   * table): chunks of it have all of its lines. Absent elsewhere.
+   */
+  readonly lastLine?: number;
   readonly page: number | null;
   /** Headings above it, the outermost first; in source code names of what encloses it. */
   readonly headings: readonly string[];
