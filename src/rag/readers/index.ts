@@ -11,7 +11,9 @@
  *   reader-choice.ts     which reader a file has
  *   text-bytes.ts        text in bytes of an unknown encoding
  *   section-list.ts      sections of a text by its places
- *   text-reader.ts, markdown-reader.ts   readers, each with its endings
+ *   text-reader.ts, markdown-reader.ts, html-reader.ts, pdf-reader.ts   one document each
+ *   code-reader.ts, code-languages.ts   source code by its grammar
+ *   json-lines-reader.ts, csv-reader.ts, row-document.ts   a document for each row
  *
  * Invariant: bytes of files are parsed in reading processes alone.
  *

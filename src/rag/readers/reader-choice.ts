@@ -1,7 +1,7 @@
 /** Which reader a file has: by the end of its name, its media type, or its first bytes. */
 import { basename, extname } from "node:path/posix";
 import { EngineError } from "#base";
-import { markdownReader } from "./markdown-reader.ts";
+import { CODE_LANGUAGES } from "./code-languages.ts";
 import type { Reader } from "./reader.ts";
 import { textReader } from "./text-reader.ts";
 
@@ -14,9 +14,34 @@ interface Kind {
 
 const KINDS: readonly Kind[] = [
   {
-    endings: markdownReader.endings,
+    endings: [".md", ".markdown", ".mdx"],
     mediaTypes: ["text/markdown"],
-    load: async () => markdownReader,
+    load: async () => (await import("./markdown-reader.ts")).markdownReader,
+  },
+  {
+    endings: [".html", ".htm", ".xhtml"],
+    mediaTypes: ["text/html", "application/xhtml+xml"],
+    load: async () => (await import("./html-reader.ts")).htmlReader,
+  },
+  {
+    endings: [".pdf"],
+    mediaTypes: ["application/pdf"],
+    load: async () => (await import("./pdf-reader.ts")).pdfReader,
+  },
+  {
+    endings: [".jsonl", ".ndjson"],
+    mediaTypes: ["application/jsonl", "application/x-ndjson"],
+    load: async () => (await import("./json-lines-reader.ts")).jsonLinesReader,
+  },
+  {
+    endings: [".csv", ".tsv"],
+    mediaTypes: ["text/csv", "text/tab-separated-values"],
+    load: async () => (await import("./csv-reader.ts")).csvReader,
+  },
+  {
+    endings: CODE_LANGUAGES.flatMap(({ endings }) => endings),
+    mediaTypes: [],
+    load: async () => (await import("./code-reader.ts")).codeReader,
   },
   {
     endings: textReader.endings,
