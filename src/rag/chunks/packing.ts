@@ -17,8 +17,8 @@ export interface PackingLimits {
 
 /**
  * Spans over all atoms in order. A span is filled beyond half of its budget, and then ends where
- * the text does most: at a paragraph rather than a line, a line rather than a sentence, at the last of
- * equals. The next one repeats whole atoms of its end.
+ * the text does most: at a paragraph rather than a line, a line rather than a sentence, at the last
+ * of equals. The next one repeats whole atoms of its end.
  */
 export function pack(
   atoms: readonly Atom[],

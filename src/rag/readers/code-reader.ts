@@ -15,16 +15,25 @@ const JOINED_LENGTH_MAX = 800;
 const WHOLE_LENGTH_MAX = 1200;
 const DEPTH_MAX = 8;
 
+/** Kinds of nodes by the start of their names in the grammars, which call equal things alike. */
+const kinds = (starts: string) => new RegExp(`^(${starts.replaceAll(" ", "|")})`);
 /** Declarations that have a name; those of the second list are split into members. */
-const NAMED =
-  /^(Function|Method|Constructor|Class|Interface|Enum|Namespace|Struct|Union|Impl|Mod|Trait|Record|TypeAlias|TypeDecl|Variable|Const|Static|Macro)/;
-const SPLIT = /^(Class|Interface|Enum|Namespace|Impl|Mod|Trait|Struct|Record|Linkage)/;
+const NAMED = kinds(
+  "Function Method Constructor Class Interface Enum Namespace Struct Union Impl Mod Trait Record " +
+    "TypeAlias TypeDecl Variable Const Static Macro",
+);
+const SPLIT = kinds("Class Interface Enum Namespace Impl Mod Trait Struct Record Linkage");
 /** What stands around a declaration. */
-const WRAPPER = /^(Export|Decorated|Template)/;
-const BODY =
-  /^(ClassBody|InterfaceBody|EnumBody|Body|DeclarationList|FieldDeclarationList|CompoundStatement|Block)$/;
-const NAME =
-  /^(VariableDefinition|TypeDefinition|PropertyDefinition|PrivatePropertyDefinition|Definition|DefName|FieldName|BoundIdentifier|Identifier|ScopedIdentifier|FieldIdentifier|TypeIdentifier|VariableName)$/;
+const WRAPPER = kinds("Export Decorated Template");
+const BODY = kinds(
+  "ClassBody$ InterfaceBody$ EnumBody$ Body$ DeclarationList$ FieldDeclarationList$ " +
+    "CompoundStatement$ Block$",
+);
+const NAME = kinds(
+  "VariableDefinition$ TypeDefinition$ PropertyDefinition$ PrivatePropertyDefinition$ " +
+    "Definition$ DefName$ FieldName$ BoundIdentifier$ Identifier$ ScopedIdentifier$ " +
+    "FieldIdentifier$ TypeIdentifier$ VariableName$",
+);
 
 /** Reads the languages of `CODE_LANGUAGES`; broken code, too. Headings are enclosing names. */
 export const codeReader: Reader = {

@@ -82,7 +82,7 @@ export class ReaderProcess {
   #start(): ChildProcess {
     const { memoryBytes } = this.#limits;
     const { SystemRoot } = process.env;
-    const child = fork(scriptPath(), [String(memoryBytes)], {
+    const child = fork(scriptPath(), [String(memoryBytes), String(process.pid)], {
       serialization: "advanced",
       execArgv: [`--max-old-space-size=${Math.ceil(memoryBytes / MIB)}`],
       stdio: ["ignore", "ignore", "ignore", "ipc"],

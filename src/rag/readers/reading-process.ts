@@ -33,8 +33,8 @@ setInterval(() => {
 `;
 
 /** Ends this process without its parent, and by SIGUSR2 when it needs too much memory. */
-function watch(bytesMax: number): void {
-  const workerData = { parent: process.ppid, bytesMax, lookMs: LOOK_MS };
+function watch(bytesMax: number, parent: number): void {
+  const workerData = { parent, bytesMax, lookMs: LOOK_MS };
   new Worker(WATCH, { eval: true, workerData, execArgv: [] }).unref();
 }
 
@@ -160,5 +160,6 @@ process.on("message", (message: ToReader) => {
   else outbox.taken();
 });
 process.on("disconnect", () => process.exit(0));
-watch(Number(process.argv[2]));
+const [, , memoryBytes, parentId] = process.argv;
+watch(Number(memoryBytes), Number(parentId));
 send({ type: "ready" });
