@@ -20,7 +20,12 @@ int64_t costOf(const AttentionItem& item) {
 
 RowMask AttentionJob::maskOf(int sequence, int row) const {
   const int context = contextLengths[sequence];
-  if (everyone) return {0, 0, context, 0, 0, nullptr};
+  if (everyone) {
+    const int own = row / group();
+    const int begin = reach > 0 ? std::max(0, own - reach) : 0;
+    const int end = reach > 0 ? std::min(context, own + reach + 1) : context;
+    return {0, begin, end, 0, 0, nullptr};
+  }
   const int firstNew = context - queryRows(sequence);
   const int token = row / group();
   const int own = firstNew + token;

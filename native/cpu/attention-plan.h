@@ -32,6 +32,7 @@ struct AttentionJob {
   int window;     // attention window in positions, sinks not counted; 0: none
   float softcap;  // 0: no softcap
   bool everyone;  // bidirectional: every row attends to its whole sequence
+  int reach;      // `everyone`: only to positions at most so far away; 0: to all
   int sinks;      // attention sinks, visible beside the window; 0: none
   const float* sinkQuery;  // like `query`, but rotated for the sink keys
 

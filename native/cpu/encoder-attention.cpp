@@ -1,7 +1,7 @@
 // Bidirectional attention within each sequence (encoder models).
 //
-// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over all tokens of the
-//          sequence
+// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the tokens of the
+//          sequence that are at most `reach` positions away
 // Shapes   qkv [T, 3, H, D]; starts [S + 1]; out [T, H, D] activation
 // Work     Keys and values are copied into a temporary paged cache of one layer (kv-pool.h), one
 //          task per block. Then paged attention runs without the causal mask.
@@ -25,6 +25,7 @@ struct EncoderAttentionParams {
   const int32_t* starts;
   Int sequences;
   Float scale;
+  Int reach;  // positions that a token sees on either side; 0: all
 };
 
 namespace {
@@ -111,6 +112,7 @@ PERIGEE_EXPORT void perigee_encoder_attention(const EncoderAttentionParams* para
   job.blocksPerTable = cache.blocksPerTable;
   job.scale = p.scale;
   job.everyone = true;
+  job.reach = static_cast<int>(p.reach);
   fillBlocks(p, cache, job.cache, p.starts[sequences]);
   attendBlocks(job);
 }

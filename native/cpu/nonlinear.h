@@ -11,7 +11,7 @@
 namespace perigee {
 
 /// Same order as KINDS in src/devices/cpu/ops/activate.ts.
-enum class Nonlinearity : int64_t { silu = 0, gelu = 1, geluTanh = 2, relu = 3 };
+enum class Nonlinearity : int64_t { silu = 0, gelu = 1, geluTanh = 2, relu = 3, tanh = 4 };
 
 template <int N>
 inline F32 polynomial(F32 x, const float (&coefficients)[N]) {
@@ -57,6 +57,7 @@ inline F32 nonlinear(F32 x) {
     return x / (1.0f + exp(inner * -1.5957691216057308f));
   }
   if constexpr (kind == Nonlinearity::relu) return max(x, F32{});
+  if constexpr (kind == Nonlinearity::tanh) return tanh(x);
 }
 
 /// Calls work(std::integral_constant<Nonlinearity, kind>).
@@ -71,6 +72,8 @@ inline void withNonlinearity(Nonlinearity kind, const Work& work) {
       return work(std::integral_constant<Nonlinearity, Nonlinearity::geluTanh>());
     case Nonlinearity::relu:
       return work(std::integral_constant<Nonlinearity, Nonlinearity::relu>());
+    case Nonlinearity::tanh:
+      return work(std::integral_constant<Nonlinearity, Nonlinearity::tanh>());
   }
 }
 

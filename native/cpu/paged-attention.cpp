@@ -289,6 +289,7 @@ PERIGEE_EXPORT void perigee_paged_attention(const PagedAttentionParams* params) 
   job.sinkQuery = p.sinkQuery;
   job.softcap = p.softcap;
   job.everyone = false;
+  job.reach = 0;
   attendBlocks(job);
 }
 

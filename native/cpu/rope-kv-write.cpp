@@ -16,6 +16,7 @@
 
 #include "kv-pool.h"
 #include "params.h"
+#include "rope.h"
 #include "rows.h"
 #include "thread-pool.h"
 
@@ -46,16 +47,6 @@ void normalizeHead(float* head, const float* weight, int64_t dim, float epsilon)
   for (int64_t d = 0; d < dim; ++d) squares += head[d] * head[d];
   const float scale = 1.0f / std::sqrt(squares / static_cast<float>(dim) + epsilon);
   for (int64_t d = 0; d < dim; ++d) head[d] = head[d] * scale * weight[d];
-}
-
-void rotateHead(float* head, const float* cosines, int64_t half) {
-  const float* const sines = cosines + half;
-  forLanes(half, [&](int64_t i, int lanes) {
-    const F32 cos = loadLanes(cosines + i, lanes), sin = loadLanes(sines + i, lanes);
-    const F32 a = loadLanes(head + i, lanes), b = loadLanes(head + half + i, lanes);
-    storeLanes(head + i, a * cos - b * sin, lanes);
-    storeLanes(head + half + i, b * cos + a * sin, lanes);
-  });
 }
 
 template <typename T>

@@ -1,7 +1,7 @@
 // Bidirectional attention within each sequence (encoder models).
 //
-// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over all tokens of the
-//          sequence
+// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the tokens of the
+//          sequence that are at most `reach` positions away
 // Shapes   qkv [T, 3, H, D] f32; starts [S + 1]; out [T, H, D] activation
 // Work     one block per tile of rows and head, which loops over the sequence (attention-segment.h)
 // Bound    the f32 units: 4 D operations per head and pair of tokens
@@ -18,6 +18,7 @@ struct EncoderAttentionParams {
   int heads;
   int headDim;
   float scale;
+  int reach;  // positions that a token sees on either side; 0: all
 };
 
 namespace {
@@ -60,9 +61,12 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   const int tokens = p.starts[mine.sequence + 1] - firstToken;
   const float* const base = p.qkv + firstToken * stride + head * dims;
 
-  // 1. Every row sees the whole sequence.
+  // 1. Every row sees the whole sequence, or what is in its reach.
+  const int reach = p.reach > 0 ? p.reach : tokens;
   if (threadIdx.x < kTileRows) {
-    tile.masks[threadIdx.x] = {0, 0, tokens, 0, 0, nullptr};
+    const int own = mine.first + static_cast<int>(threadIdx.x);
+    tile.masks[threadIdx.x] = {0, max(0, own - reach), min(tokens, own + reach + 1),
+                               0, 0, nullptr};
     tile.totalMax[threadIdx.x] = -infinity();
     tile.totalSum[threadIdx.x] = 0.0f;
   }
@@ -77,7 +81,9 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   // 2. Attention segment by segment.
   const SegmentShape shape = {dims, mine.count, 0, 0.0f};
   const RowSource source = {base + width, stride, width};
-  for (int segment = 0; segment * kSegmentTokens < tokens; ++segment) {
+  const int begin = max(0, mine.first - reach) / kSegmentTokens;
+  const int end = min(tokens, mine.first + mine.count + reach);
+  for (int segment = begin; segment * kSegmentTokens < end; ++segment) {
     attendSegment(tile, source, segment, shape);
     mergeSegment(tile, shape);
   }

@@ -6,7 +6,7 @@
 namespace perigee {
 
 /// Same order as KINDS in src/devices/cuda/ops/activate.ts.
-enum class Nonlinearity : int32_t { silu = 0, gelu = 1, geluTanh = 2, relu = 3 };
+enum class Nonlinearity : int32_t { silu = 0, gelu = 1, geluTanh = 2, relu = 3, tanh = 4 };
 
 __device__ __forceinline__ float nonlinear(Nonlinearity kind, float x) {
   switch (kind) {
@@ -18,6 +18,7 @@ __device__ __forceinline__ float nonlinear(Nonlinearity kind, float x) {
       const float inner = x * fmaf(x * x, 0.044715f, 1.0f);
       return x / (1.0f + expf(inner * -1.5957691216057308f));
     }
+    case Nonlinearity::tanh: return tanhf(x);
     default: return fmaxf(x, 0.0f);
   }
 }

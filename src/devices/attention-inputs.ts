@@ -87,11 +87,25 @@ export interface MoveTokensInput {
   readonly moves: DeviceTensor;
 }
 
+/** Rope without a cache. Source: Su et al. 2021, "RoFormer". */
+export interface RotateHeadsInput {
+  readonly count: number;
+  /** [T, C] f32, C at least H * D: the first H heads of each row are rotated in place. */
+  readonly x: DeviceTensor;
+  /** H. */
+  readonly heads: number;
+  readonly headDim: number;
+  /** [T] i32. */
+  readonly positions: DeviceTensor;
+  /** As `RopeKvWriteInput.rope`. */
+  readonly rope: DeviceTensor;
+}
+
 export interface EncoderAttentionInput {
   readonly count: number;
   /** [T, H * D]. */
   readonly out: Activation;
-  /** [T, 3 * H * D] f32. Every token attends to every token of its own sequence. */
+  /** [T, 3 * H * D] f32. Every token attends to the tokens of its own sequence. */
   readonly qkv: DeviceTensor;
   readonly heads: number;
   readonly headDim: number;
@@ -99,4 +113,6 @@ export interface EncoderAttentionInput {
   readonly starts: DeviceTensor;
   readonly sequences: number;
   readonly scale: number;
+  /** A token attends to those at most so many positions away, 1 or more. Absent: to all. */
+  readonly reach?: number;
 }

@@ -11,7 +11,9 @@
  *   local-pools.ts      pools of the engines in one thread
  *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention
+ *   attention-reach.ts  checks the reach of an encoder's attention
  *   drafter-counts.ts   checks the counts of the ops of a recurrent drafter
+ *   rotation.ts         checks the shapes of a rotation of heads
  *   reference/          the definitions, plain TypeScript
  *   cpu/                C++ kernels through FFI
  *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt: cuda-device.ts is the

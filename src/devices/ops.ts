@@ -13,6 +13,7 @@ import type {
   EncoderAttentionInput,
   MoveTokensInput,
   PagedAttentionInput,
+  RotateHeadsInput,
 } from "./attention-inputs.ts";
 import type {
   Activation,
@@ -27,7 +28,7 @@ export type * from "./attention-inputs.ts";
 export type * from "./drafter-ops.ts";
 
 export type NormKind = "rms" | "layer";
-export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
+export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu" | "tanh";
 
 export interface TakeTokensInput {
   readonly count: number;
@@ -363,6 +364,8 @@ export interface DeviceOps {
   convert(input: ConvertInput): void;
   /** x = x + delta, or x + act(delta). */
   add(input: AddInput): void;
+  /** Rotates the first heads of rows by the angles of their positions. */
+  rotateHeads(input: RotateHeadsInput): void;
   /** Rotates queries and keys, and writes keys and values to their slots. */
   ropeKvWrite(input: RopeKvWriteInput): void;
   /** out = softmax(scale * query . keys) . values, keys and values in blocks. */

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { EngineError, warnOnStandardError } from "#base";
-import { resolveModel } from "#checkpoint";
 import {
   boundedMap,
   bundledModel,
@@ -15,6 +14,7 @@ import {
   listenTo,
   type ModelFiles,
   type ModelText,
+  modelPaths,
   nameOf,
   type OpenLink,
   openThread,
@@ -27,7 +27,6 @@ import {
   type StartOptions,
   type StartPrompt,
   TextVectors,
-  withAutoDrafts,
 } from "#engine/caller";
 import {
   type ChatMessage,
@@ -51,6 +50,8 @@ import {
   type ModelInfo,
   type Prompt,
   parseEngineOptions,
+  type ScoreOptions,
+  type ScoreResult,
   type ServedModel,
   type StreamItem,
   type TextCodec,
@@ -131,6 +132,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#starter = new RequestStarter(client, scope);
     this.#vectors = new TextVectors({
       ...{ client, starter: this.#starter, codec: () => this.codec, info, warn: this.#warnOnce },
+      pairFrame: () => this.#text.require("score pairs").pairFrame,
       atOnce: this.requestsAtOnce(1),
     });
     this.loadPhases = parts.phases;
@@ -146,7 +148,6 @@ export class LLM implements ServedModel, AsyncDisposable {
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
     const { onWarning = warnOnStandardError, onProgress, textOf = null, ...rest } = options;
     const wanted = parseEngineOptions(rest);
-    const { revision, cacheDir } = wanted.hub;
     const name = wanted.servedName ?? nameOf(model);
     const { chatTemplate } = wanted;
     const template = chatTemplate === null ? null : readTemplateOption(chatTemplate);
@@ -157,21 +158,9 @@ export class LLM implements ServedModel, AsyncDisposable {
       onProgress,
     );
     try {
-      const hub = { revision, ...(cacheDir === null ? {} : { cacheDir }) };
-      const path = await resolveModel(model, hub);
-      const settings = withAutoDrafts(wanted, path);
-      const { speculative } = settings;
-      const drafter =
-        speculative.model === null
-          ? null
-          : await resolveModel(speculative.model, {
-              ...(cacheDir === null ? {} : { cacheDir }),
-            });
+      const { path, settings, options: sent } = await modelPaths(model, wanted);
       // Weights are read on the engine's thread while the tokenizer is made on this one.
-      const loading = client.load({
-        ...{ type: "load", path },
-        options: { ...settings, speculative: { ...speculative, model: drafter } },
-      });
+      const loading = client.load({ type: "load", path, options: sent });
       const how = { name, template, settings, onWarning };
       const reading = textOf === null ? readFiles(path, how) : loading.then(() => textOf.#files());
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
@@ -337,7 +326,19 @@ export class LLM implements ServedModel, AsyncDisposable {
     return this.#vectors.embed(inputs, options);
   }
 
-  /** 32 hexadecimal digits: models of equal ones make comparable vectors. See RG61. */
+  /**
+   * How well each text goes with the query, or its own of as many queries; larger is better. A
+   * cross-encoder reads both together, and cuts longer pairs; of other models it is the cosine.
+   */
+  async score(
+    queries: string | readonly string[],
+    texts: readonly string[],
+    options: ScoreOptions = {},
+  ): Promise<ScoreResult[]> {
+    return this.#vectors.score(queries, texts, options);
+  }
+
+  /** 32 hexadecimal digits: models of equal ones make comparable vectors. */
   embeddingFingerprint(): Promise<string> {
     this.#embeddingFingerprint ??= embeddingFingerprint(
       this.#source.path,

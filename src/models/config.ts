@@ -148,7 +148,14 @@ export const Gpt2Config = z.looseObject({
 });
 export type Gpt2Config = z.output<typeof Gpt2Config>;
 
-export const BertConfig = z.looseObject({
+/** The fields that make an encoder a classifier. */
+const Classifier = z.looseObject({
+  architectures: z.array(z.string()).nullish(),
+  id2label: z.record(z.string(), z.unknown()).nullish(),
+  num_labels: z.int().positive().nullish(),
+});
+
+export const BertConfig = Classifier.extend({
   hidden_size: size,
   intermediate_size: size,
   num_hidden_layers: layerCount,
@@ -163,6 +170,65 @@ export const BertConfig = z.looseObject({
   add_cross_attention: z.boolean().default(false),
 });
 export type BertConfig = z.output<typeof BertConfig>;
+
+export const RobertaConfig = BertConfig.extend({
+  model_type: z.string(),
+  pad_token_id: tokenId.default(1),
+  layer_norm_eps: positive.default(1e-5),
+});
+
+export const ModernBertConfig = Classifier.extend({
+  hidden_size: size,
+  intermediate_size: size,
+  num_hidden_layers: layerCount,
+  num_attention_heads: size,
+  vocab_size: size,
+  max_position_embeddings: size.default(8192),
+  hidden_activation: z.string().default("gelu"),
+  norm_eps: positive.default(1e-5),
+  norm_bias: z.boolean().default(false),
+  attention_bias: z.boolean().default(false),
+  mlp_bias: z.boolean().default(false),
+  local_attention: size.default(128),
+  global_attn_every_n_layers: size.default(3),
+  layer_types: z.array(z.enum(["full_attention", "sliding_attention"])).nullish(),
+  global_rope_theta: positive.nullish(),
+  local_rope_theta: positive.nullish(),
+  rope_scaling: RopeParameters.nullish(),
+  rope_parameters: z
+    .looseObject({
+      full_attention: RopeParameters.nullish(),
+      sliding_attention: RopeParameters.nullish(),
+    })
+    .nullish(),
+  classifier_pooling: z.enum(["cls", "mean"]).default("cls"),
+  classifier_activation: z.string().default("gelu"),
+  classifier_bias: z.boolean().default(false),
+});
+export type ModernBertConfig = z.output<typeof ModernBertConfig>;
+
+export const NomicBertConfig = RopeConfig.extend({
+  hidden_size: size,
+  intermediate_size: size,
+  num_hidden_layers: layerCount,
+  num_attention_heads: size,
+  head_dim: size.nullish(),
+  vocab_size: size,
+  type_vocab_size: size.default(2),
+  layer_norm_eps: positive.default(1e-12),
+  hidden_act: z.string().default("silu"),
+  max_trained_positions: size.nullish(),
+  rotary_scaling_factor: positive.nullish(),
+  rotary_emb_scale_base: z.number().nullish(),
+  rotary_emb_interleaved: flag,
+  prenorm: flag,
+  qkv_proj_bias: flag,
+  mlp_fc1_bias: flag,
+  mlp_fc2_bias: flag,
+  parallel_block: flag,
+  use_rms_norm: flag,
+});
+export type NomicBertConfig = z.output<typeof NomicBertConfig>;
 
 /** A ReDrafter: apple/ml-recurrent-drafter's fields, and ours for a draft vocabulary and a base. */
 export const ReDrafterConfig = z.looseObject({

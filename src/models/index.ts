@@ -9,20 +9,23 @@
  *   config.ts            schemas of config.json, both dialects of transformers
  *   config-parts.ts      fields that families share: heads, windows, activations
  *   rope-config.ts       rope's fields; rope.ts makes the table of angles
- *   decoder-spec.ts      a decoder as data; encoder-spec.ts an encoder
+ *   decoder-spec.ts      a decoder as data; encoder-spec.ts an encoder, encoder-positions.ts where
+ *                        its tokens are
  *   weight-names.ts      names of a family's weights
  *   weight-loader.ts     finds, checks and packs them
  *   decoder-weights.ts   the packed weights; encoder-weights.ts of an encoder
  *   kv-scales.ts         calibrated scales of keys and values, by name
+ *   pair-scoring.ts      outputs of a cross-encoder to scores
  *   pooling.ts           rows to one vector; pooling-config.ts: settings of sentence-transformers
- *   decoder-buffers.ts   the memory of a step
+ *   decoder-buffers.ts   the memory of a step; encoder-buffers.ts of a batch of texts
  *   step-input.ts        the input of one step
  *   kv-layout.ts         groups of layers, each with a block table of its own
  *   layer-range.ts       parts of a decoder, each with some of its layers
  *   streaming.ts         windows and attention sinks of the settings
  *   random-weights.ts    weights for a config without a checkpoint
  *   step-stage.ts        copies a step's input to the device
- *   decoder.ts           runs a step: decoder-layers.ts its layers; encoder.ts a batch of texts
+ *   decoder.ts           runs a step: decoder-layers.ts its layers; encoder.ts a batch of texts,
+ *                        score-head.ts scores of pairs
  *   warm-up.ts           captures decode steps of all sizes ahead
  *   drafters/            networks that draft, draft-network.ts their contract; of redrafter and
  *                        medusa: -spec.ts the config, -weights.ts, and what runs them;
@@ -102,7 +105,8 @@ export {
   type StartedTrees,
   type TreeNodes,
 } from "./drafters/started-trees.ts";
-export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
+export { Encoder, type EncoderInput, type EncoderOptions } from "./encoder.ts";
+export type { EncoderLimits } from "./encoder-buffers.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
 export {
@@ -115,6 +119,7 @@ export {
 } from "./kv-layout.ts";
 export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
 export { type LayerRange, layerRanges, partLayout, partOf } from "./layer-range.ts";
+export { type ScoreActivation, scoreActivation } from "./pair-scoring.ts";
 export {
   isMeanAlone,
   meanPooling,

@@ -6,12 +6,15 @@ import { gpt2 } from "./architectures/gpt2.ts";
 import { llama } from "./architectures/llama.ts";
 import { mistral } from "./architectures/mistral.ts";
 import { mixtral } from "./architectures/mixtral.ts";
+import { modernBert } from "./architectures/modern-bert.ts";
+import { nomicBert } from "./architectures/nomic-bert.ts";
 import { opt } from "./architectures/opt.ts";
 import { phi } from "./architectures/phi.ts";
 import { phi3 } from "./architectures/phi3.ts";
 import { qwen2 } from "./architectures/qwen2.ts";
 import { qwen3 } from "./architectures/qwen3.ts";
 import { qwen3Moe } from "./architectures/qwen3-moe.ts";
+import { roberta } from "./architectures/roberta.ts";
 import { type JsonConfig, ModelTypeConfig, parseConfig, quoted } from "./config.ts";
 
 const architectures: readonly Architecture[] = [
@@ -21,12 +24,15 @@ const architectures: readonly Architecture[] = [
   llama,
   mistral,
   mixtral,
+  modernBert,
+  nomicBert,
   opt,
   phi,
   phi3,
   qwen2,
   qwen3,
   qwen3Moe,
+  roberta,
 ];
 
 /** Every `model_type` that can be run, sorted. */

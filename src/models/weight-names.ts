@@ -58,22 +58,37 @@ export interface DecoderNames {
   readonly head: LinearNames;
 }
 
-/** One layer of an encoder, norms behind each part. */
+/** One layer of an encoder. Its spec defines where the norms stand. */
 export interface EncoderLayerNames {
   readonly qkv: LinearNames;
   readonly attentionOutput: LinearNames;
-  readonly attentionNorm: string;
+  /** Null: there is none (ModernBERT's first layer, which reads normalised embeddings). */
+  readonly attentionNorm: string | null;
+  /** Rows: gate, up; or up alone. */
   readonly input: LinearNames;
   readonly output: LinearNames;
   readonly outputNorm: string;
+}
+
+/** Names of a head that scores pairs. */
+export interface ScoreHeadNames {
+  readonly dense: LinearNames;
+  readonly norm?: string;
+  readonly output: LinearNames;
 }
 
 /** Names of an encoder's weights. */
 export interface EncoderNames {
   readonly optionalPrefix: string;
   readonly tokens: string;
-  readonly positions: string;
-  readonly tokenTypes: string;
+  /** Where positions are learned. */
+  readonly positions?: string;
+  /** Where there are token types. */
+  readonly tokenTypes?: string;
   readonly embeddingNorm: string;
   layer(index: number): EncoderLayerNames;
+  /** Behind all layers, where norms stand before the branches. */
+  readonly finalNorm?: string;
+  /** Where the spec has a head. */
+  readonly head?: ScoreHeadNames;
 }

@@ -38,6 +38,7 @@ export {
   type EmbedderPrompts,
   type EmbedOptions,
   LocalEmbedder,
+  LocalReranker,
   openEmbedder,
   type Reranker,
 } from "#rag/embedders";

@@ -9,6 +9,7 @@
  *   tokenizer-files.ts   reads tokenizer.json and tokenizer_config.json
  *   word-encoder.ts      encodes byte-level BPE by words: word-cache.ts keeps tokens of words,
  *                        byte-pairs.ts makes them, encoded-texts.ts keeps those of long texts
+ *   pair-frame.ts        what stands around and between two texts
  *   vocabulary.ts        all tokens: spellings, bytes, special flags
  *   byte-alphabet.ts     the mapping from spellings to bytes
  *   stream-decoder.ts    incremental detokenizing of one sequence
@@ -42,6 +43,7 @@ export {
   pickTemplate,
   type RenderOptions,
 } from "./chat-template.ts";
+export type { PairFrame } from "./pair-frame.ts";
 export { type StopResult, type StopStringOptions, StopStrings } from "./stop-strings.ts";
 export { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
 export type { TemplateMessage } from "./template-message.ts";

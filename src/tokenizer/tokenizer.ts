@@ -1,6 +1,7 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { createStages } from "./decoder-config.ts";
 import type { Stage } from "./decoder-stages.ts";
+import { type PairFrame, pairFrameOf } from "./pair-frame.ts";
 import { encodesQuickly } from "./quick-texts.ts";
 import { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
 import { bytesPerToken } from "./token-bound.ts";
@@ -59,6 +60,7 @@ export class Tokenizer {
   /** Makes an encoder without the parts that may take long; null: the ordinary one is quick. */
   readonly #createFramer: (() => HuggingFaceTokenizer) | null;
   #frame: TokenFrame | null = null;
+  #pairFrame: PairFrame | null = null;
   /** Initial stages; each stream forks them, none is pushed to. */
   readonly #stages: readonly Stage[];
   /** Maximum number of text bytes that one token stands for; null: unknown. */
@@ -131,6 +133,12 @@ export class Tokenizer {
     return this.#frame;
   }
 
+  /** What the tokenizer puts around and between two texts. Throws TOKENIZER_INVALID for none. */
+  get pairFrame(): PairFrame {
+    this.#pairFrame ??= pairOf(this.#createFramer?.() ?? this.#encoder);
+    return this.#pairFrame;
+  }
+
   /** Text of the ids. Unknown ids have none. */
   decode(ids: readonly number[], options: DecodeOptions = {}): string {
     const decoder = this.stream(options);
@@ -178,6 +186,19 @@ function frameOf(encoder: HuggingFaceTokenizer): TokenFrame {
     return { before: framed.slice(0, start), after: framed.slice(start + bare.length) };
   }
   return { before: [], after: [] };
+}
+
+/** What the encoder puts around and between two texts. Throws TOKENIZER_INVALID. */
+function pairOf(encoder: HuggingFaceTokenizer): PairFrame {
+  const pair = encoder.encode("a", { text_pair: "b", return_token_type_ids: true });
+  const frame = pairFrameOf({
+    framed: pair.ids,
+    types: pair.token_type_ids ?? null,
+    first: idsOf(encoder, "a", false),
+    second: idsOf(encoder, "b", false),
+  });
+  if (frame !== null) return frame;
+  throw invalid("its post-processor must put tokens around two texts that keeps them whole");
 }
 
 /** Encodes with the library. Throws TOKENIZER_INVALID. */

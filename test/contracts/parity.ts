@@ -166,7 +166,6 @@ async function expectEncoderParity(createDevice: CreateDevice, tolerance: number
       tokens: starts.at(-1) ?? 0,
       sequences: prompts.length,
       tokenIds: Int32Array.from(prompts.flat()),
-      positions: Int32Array.from(prompts.flatMap((prompt) => prompt.map((_, i) => i))),
       starts: Int32Array.from(starts),
     });
     encoder.forward();

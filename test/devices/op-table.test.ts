@@ -22,6 +22,7 @@ const table: OpTable<Call[]> = {
   activate: record("activate"),
   convert: record("convert"),
   add: record("add"),
+  rotateHeads: record("rotateHeads"),
   ropeKvWrite: record("ropeKvWrite"),
   pagedAttention: record("pagedAttention"),
   moveTokens: record("moveTokens"),

@@ -107,6 +107,7 @@ export class ToyModel implements ServedModel {
         defaultPrompt: null,
         promptPooled: true,
       },
+      pairScoring: null,
       device: "toy",
       weightFormat: "f32",
       kvFormat: "f32",

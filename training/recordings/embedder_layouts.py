@@ -325,7 +325,9 @@ LAYOUTS = {
         "tokens": QWEN_TOKENS,
         "embedders": {
             "Qwen3-Embedding": {
-                "files": embedder("lasttoken", prompts={"query": QWEN_QUERY, "document": ""})
+                "files": embedder(
+                    "lasttoken", max_seq_length=48, prompts={"query": QWEN_QUERY, "document": ""}
+                )
             }
         },
     },

@@ -1,4 +1,5 @@
-// Attention: ropeKvWrite, pagedAttention, encoderAttention. The contract of test/contracts has more
+// Attention: ropeKvWrite, rotateHeads, pagedAttention, encoderAttention. The contract of
+// test/contracts has more
 // of it (bench/gpu/contracts.mjs); here are the shapes of real models, on poisoned memory.
 import { formatTolerance, RandomNumbers } from "../pair.mjs";
 
@@ -194,7 +195,7 @@ async function turnedCase(pair, shape, rows, { format = "bf16", normed = false }
   ];
 }
 
-async function encoderCase(pair, heads, headDim, format) {
+async function encoderCase(pair, heads, headDim, format, reach) {
   const starts = [0, 1, 40, 40, 57, 330];
   const rows = starts.at(-1);
   const columns = heads * headDim;
@@ -204,10 +205,23 @@ async function encoderCase(pair, heads, headDim, format) {
   pair.run((device, pick) => {
     device.encoderAttention({
       ...{ count: rows, out: pick(out), qkv: pick(qkv), heads, headDim, starts: pick(ends) },
-      ...{ sequences: starts.length - 1, scale: 1 / Math.sqrt(headDim) },
+      ...{ sequences: starts.length - 1, scale: 1 / Math.sqrt(headDim), reach },
     });
   });
   return [await pair.compare(out, formatTolerance(format, rounding.f32, 4))];
+}
+
+async function rotateCase(pair, heads, headDim, rotary) {
+  const [rows, columns] = [300, heads * headDim + 8];
+  const random = new RandomNumbers(rotary);
+  const x = pair.f32([rows, columns], random.floats(rows * columns));
+  const rope = pair.f32([50, rotary], random.floats(50 * rotary));
+  const positions = pair.i32(Array.from({ length: rows }, () => random.below(50)));
+  pair.run((device, pick) => {
+    const angles = { rope: pick(rope), positions: pick(positions) };
+    device.rotateHeads({ count: rows, heads, headDim, ...angles, x: pick(x) });
+  });
+  return [await pair.compare(x, { absolute: 2e-6, relative: 2e-6 })];
 }
 
 /** Each case: the op, what is special about it, and what runs it. */
@@ -256,5 +270,16 @@ export function* cases() {
   for (const format of ["f32", "bf16", "i8"]) {
     const run = (pair) => encoderCase(pair, 3, format === "f32" ? 21 : 64, format);
     yield { op: "encoderAttention", name: format, run };
+  }
+  for (const reach of [1, 64, 300]) {
+    const run = (pair) => encoderCase(pair, 3, 64, "f32", reach);
+    yield { op: "encoderAttention", name: `reach ${reach}`, run };
+  }
+  for (const [heads, headDim, rotary] of [
+    [24, 64, 64],
+    [3, 20, 12],
+  ]) {
+    const run = (pair) => rotateCase(pair, heads, headDim, rotary);
+    yield { op: "rotateHeads", name: `${heads} heads of ${headDim}, ${rotary} turn`, run };
   }
 }

@@ -124,7 +124,7 @@ async function activatedCase(pair, { format, kind, gated }, [rows, size, columns
 }
 
 function* activatedCases(format) {
-  const kinds = ["silu", "gelu", "gelu-tanh", "relu"];
+  const kinds = ["silu", "gelu", "gelu-tanh", "relu", "tanh"];
   for (const [i, shape] of activatedShapes.entries()) {
     for (const gated of [true, false]) {
       const how = { format, kind: kinds[i % kinds.length], gated };

@@ -156,7 +156,7 @@ export function* cases() {
         yield { op: "norm", name, run: (pair) => normCase(pair, format, kind, rows, columns) };
       }
     }
-    for (const kind of ["silu", "gelu", "gelu-tanh", "relu"]) {
+    for (const kind of ["silu", "gelu", "gelu-tanh", "relu", "tanh"]) {
       for (const gated of [true, false]) {
         const name = `${kind} to ${format}${gated ? ", gated" : ""}`;
         yield { op: "activate", name, run: (pair) => activateCase(pair, format, kind, gated) };

@@ -19,6 +19,7 @@ import { norm } from "./ops/norm.ts";
 import { pagedAttention } from "./ops/paged-attention.ts";
 import { raceCandidates } from "./ops/race-candidates.ts";
 import { ropeKvWrite } from "./ops/rope-kv-write.ts";
+import { rotateHeads } from "./ops/rotate-heads.ts";
 import { sample } from "./ops/sample.ts";
 import { selectBeams } from "./ops/select-beams.ts";
 import { softcap } from "./ops/softcap.ts";
@@ -38,6 +39,7 @@ export const CpuOps: OpsClass<CpuContext> = opsClass({
   activate,
   convert,
   add,
+  rotateHeads,
   ropeKvWrite,
   pagedAttention,
   moveTokens,

@@ -21,6 +21,7 @@ export const KERNEL_NAMES = [
   "paged_attention",
   "race_candidates",
   "rope_kv_write",
+  "rotate_heads",
   "sample",
   "select_beams",
   "softcap",

@@ -25,6 +25,7 @@ const activations: Readonly<Record<ActivationKind, (x: number) => number>> = {
   gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
   "gelu-tanh": (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
   relu: (x) => Math.max(x, 0),
+  tanh: (x) => Math.tanh(x),
 };
 
 /** Beyond this the error function is 1 in f64. */

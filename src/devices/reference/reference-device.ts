@@ -61,6 +61,7 @@ import { PackedRows, packedRows } from "./packed-rows.ts";
 import { pagedAttention } from "./paged-attention.ts";
 import { raceCandidates } from "./race-candidates.ts";
 import { ropeKvWrite } from "./rope-kv-write.ts";
+import { rotateHeads } from "./rotate-heads.ts";
 import { sample } from "./sample.ts";
 import { selectBeams } from "./select-beams.ts";
 import { softcap } from "./softcap.ts";
@@ -90,6 +91,7 @@ export class ReferenceDevice implements Device {
   readonly activate = activate;
   readonly convert = convert;
   readonly add = add;
+  readonly rotateHeads = rotateHeads;
   readonly ropeKvWrite = ropeKvWrite;
   readonly pagedAttention = pagedAttention;
   readonly moveTokens = moveTokens;

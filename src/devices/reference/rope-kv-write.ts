@@ -3,6 +3,7 @@ import type { RopeKvWriteInput } from "../ops.ts";
 import { hostKvPool } from "./host-kv-pool.ts";
 import { f32, f32Rows, i32 } from "./host-tensor.ts";
 import { rmsNormInPlace } from "./norm.ts";
+import { rotateInPlace } from "./rotate-heads.ts";
 
 /**
  * Splits each token's row into heads, normalises and rotates queries and keys, and writes keys and
@@ -54,20 +55,4 @@ function positioned(
   if (norm !== undefined) rmsNormInPlace(head, f32(norm), input.normEpsilon ?? 0);
   if (angles !== null) rotateInPlace(head, angles);
   return head;
-}
-
-/**
- * Rotates the pair (i, i + half) by its angle. `angles`: cosines, then sines. Source: Su et al.
- * 2021, "RoFormer"; the pairing of halves is GPT-NeoX's.
- */
-function rotateInPlace(head: Float32Array, angles: Float32Array): void {
-  const half = angles.length / 2;
-  for (let i = 0; i < half; i++) {
-    const cos = at(angles, i);
-    const sin = at(angles, half + i);
-    const a = at(head, i);
-    const b = at(head, half + i);
-    head[i] = a * cos - b * sin;
-    head[half + i] = b * cos + a * sin;
-  }
 }

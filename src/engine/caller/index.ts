@@ -4,7 +4,7 @@
  *   model-files.ts      a model's files but weights; generation-config.ts: sampling defaults
  *   model-text.ts       tokenizer and chat template; model-codec.ts encodes on other threads;
  *                       template-option.ts reads another template
- *   bundled-model.ts    where the bundled model is
+ *   bundled-model.ts    where the bundled model is; model-paths.ts: where others are
  *   auto-drafts.ts      what drafts where the options leave that open
  *   request-options.ts, request-check.ts   the options of a call, checked
  *   generated-check.ts  what another engine generated, checked
@@ -13,8 +13,8 @@
  *                       how far its reader is behind, pacer.ts when tokens are delivered
  *   sequence-text.ts    tokens to text, stop strings; stream-item.ts: what a reader gets
  *   plain-ids.ts        token ids as callers read them
- *   text-vectors.ts     texts to vectors: prompts, truncation; embedding-fingerprint.ts: which
- *                       models make comparable ones
+ *   text-vectors.ts     texts to vectors, and pairs to scores; pair-ids.ts: two texts as one;
+ *                       embedding-fingerprint.ts: which models make comparable vectors
  *   lazy-stream.ts      a stream that is opened when it is first read
  *   engine-client.ts    passes each message of the engine to its request
  *   link.ts             the connection to the engine's thread
@@ -26,7 +26,6 @@
  * @module
  */
 export { listenTo } from "./abort-listener.ts";
-export { withAutoDrafts } from "./auto-drafts.ts";
 export { boundedMap, requestsAtOnce } from "./bounded-map.ts";
 export { bundledModel } from "./bundled-model.ts";
 export { embeddingFingerprint } from "./embedding-fingerprint.ts";
@@ -36,6 +35,7 @@ export { kvEventsOf } from "./kv-events.ts";
 export { LazyStream } from "./lazy-stream.ts";
 export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts";
 export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
+export { modelPaths } from "./model-paths.ts";
 export { ModelText } from "./model-text.ts";
 export { checkMessages } from "./request-check.ts";
 export {

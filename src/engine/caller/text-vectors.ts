@@ -7,12 +7,17 @@ import {
   type EmbedTextOptions,
   embedFailure,
   type ModelInfo,
+  type PairScoringInfo,
   type Prompt,
+  type ScoreOptions,
+  type ScoreResult,
   type TextCodec,
   warnOfGuess,
 } from "#engine/protocol";
+import type { PairFrame } from "#tokenizer";
 import { boundedMap } from "./bounded-map.ts";
 import type { EngineClient } from "./engine-client.ts";
+import { pairIds } from "./pair-ids.ts";
 import { plainIds } from "./plain-ids.ts";
 import { checkSignal } from "./request-check.ts";
 import type { RequestStarter } from "./request-starter.ts";
@@ -22,6 +27,8 @@ export interface VectorScope {
   readonly client: Pick<EngineClient, "embed">;
   readonly starter: Pick<RequestStarter, "encode">;
   readonly codec: () => TextCodec | null;
+  /** Throws TOKENIZER_MISSING and TOKENIZER_INVALID. */
+  readonly pairFrame: () => PairFrame;
   readonly info: ModelInfo;
   /** Requests that one caller starts at a time. */
   readonly atOnce: number;
@@ -48,6 +55,7 @@ export class TextVectors {
   ): Promise<EmbedResult[]> {
     const { info, atOnce, warn } = this.#scope;
     checkSignal(signal);
+    if (info.pairScoring !== null) throw scoresAlone(info);
     warnOfGuess(info, warn);
     const named = promptName === undefined ? "" : promptOf(info, promptName);
     const prompt = given ?? named;
@@ -66,16 +74,78 @@ export class TextVectors {
     });
   }
 
+  /** As `LLM.score` promises. */
+  async score(
+    queries: string | readonly string[],
+    texts: readonly string[],
+    options: ScoreOptions,
+  ): Promise<ScoreResult[]> {
+    const { info, codec } = this.#scope;
+    const pairs = pairsOf(queries, texts);
+    checkSignal(options.signal);
+    const encoder = codec();
+    if (encoder === null) throw needsTokenizer(info);
+    return info.pairScoring === null
+      ? this.#cosines(pairs, options)
+      : this.#crossed(pairs, { ...options, encoder, scoring: info.pairScoring });
+  }
+
+  /** Scores of a cross-encoder. */
+  async #crossed(
+    { queries, texts }: Pairs,
+    { signal, encoder, scoring, tokensMax = scoring.tokensMax }: Crossing,
+  ): Promise<ScoreResult[]> {
+    const { client, pairFrame, atOnce } = this.#scope;
+    const frame = pairFrame();
+    const most = Math.min(tokensMax, scoring.tokensMax);
+    const how = { addSpecialTokens: false, ...(signal && { signal }) };
+    const whole = [...queries, ...texts].map((text) => cutUnits(text, most));
+    const lists = await encoder.encodeAll(whole, how);
+    const seconds = lists.slice(queries.length);
+    return boundedMap(seconds, atOnce, async (second, place) => {
+      const first = lists[queries.length === 1 ? 0 : place] ?? [];
+      const pair = pairIds(first, second, { frame, tokensMax: most });
+      if (pair === null) throw noRoom(most, frame);
+      const { ids, ...types } = pair;
+      const { length: tokens } = ids;
+      const [output = Number.NaN] = await client.embed(ids, signal, types);
+      const score = scoring.activation === "sigmoid" ? sigmoid(output) : output;
+      return { score, tokens };
+    });
+  }
+
+  /** Cosines of vectors, for a model that embeds. */
+  async #cosines(
+    { queries, texts }: Pairs,
+    { signal, tokensMax }: ScoreOptions,
+  ): Promise<ScoreResult[]> {
+    const how = { truncate: tokensMax ?? true, ...(signal && { signal }) };
+    const vectors = await this.embed([...queries, ...texts], how);
+    return texts.map((_, place) => {
+      const query = vectors[queries.length === 1 ? 0 : place];
+      const text = vectors[queries.length + place];
+      const isFirst = queries.length > 1 || place === 0;
+      const tokens = isFirst ? (query?.promptTokenIds.length ?? 0) : 0;
+      return {
+        score: cosine(query?.embedding ?? [], text?.embedding ?? []),
+        tokens: tokens + (text?.promptTokenIds.length ?? 0),
+      };
+    });
+  }
+
   async #encode(
     input: Prompt,
-    truncate: boolean,
+    truncate: boolean | number,
     signal: AbortSignal | undefined,
   ): Promise<Int32Array<ArrayBuffer>> {
     const { starter, info, codec } = this.#scope;
     const encoder = codec();
     const { embedding } = info;
-    if (!truncate || encoder === null || embedding === null) return starter.encode(input, signal);
-    const { tokensMax } = embedding;
+    if (truncate === false || encoder === null || embedding === null) {
+      return starter.encode(input, signal);
+    }
+    const most = embedding.tokensMax;
+    const tokensMax = truncate === true ? most : Math.min(truncate, most);
     const ids =
       typeof input === "string"
         ? await encoder.encode(cutUnits(input, tokensMax), { ...(signal && { signal }) })
@@ -92,6 +162,71 @@ export class TextVectors {
     const ids = await encoder.encode(prompt, { ...(signal && { signal }) });
     return ids.length - encoder.frame.after.length;
   }
+}
+
+interface Pairs {
+  /** One, or as many as texts. */
+  readonly queries: readonly string[];
+  readonly texts: readonly string[];
+}
+
+interface Crossing extends ScoreOptions {
+  readonly encoder: TextCodec;
+  readonly scoring: PairScoringInfo;
+}
+
+/** Throws INVALID_ARGUMENT. */
+function pairsOf(queries: string | readonly string[], texts: readonly string[]): Pairs {
+  const list = typeof queries === "string" ? [queries] : queries;
+  if (list.length === 1 || list.length === texts.length) return { queries: list, texts };
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot score texts: there must be one query, or as many as the ${texts.length} texts, ` +
+      `current value is ${list.length}`,
+    { param: "queries" },
+  );
+}
+
+function cosine(one: ArrayLike<number>, other: ArrayLike<number>): number {
+  let [dot, ones, others] = [0, 0, 0];
+  for (let i = 0; i < one.length; i++) {
+    const [a, b] = [one[i] ?? 0, other[i] ?? 0];
+    dot += a * b;
+    ones += a * a;
+    others += b * b;
+  }
+  return ones > 0 && others > 0 ? dot / Math.sqrt(ones * others) : 0;
+}
+
+function sigmoid(x: number): number {
+  return 1 / (1 + Math.exp(-x));
+}
+
+function scoresAlone({ name }: ModelInfo): EngineError {
+  return new EngineError(
+    "UNSUPPORTED_MODEL",
+    `Cannot embed with ${name}: it is a cross-encoder, which scores pairs of texts and makes no ` +
+      "vectors; use it with LLM.score, POST /v1/score or POST /v1/rerank",
+    { param: "model" },
+  );
+}
+
+function needsTokenizer({ name }: ModelInfo): EngineError {
+  return new EngineError(
+    "TOKENIZER_MISSING",
+    `Cannot score texts: ${name} has no tokenizer, and pairs are texts; put its tokenizer.json ` +
+      "beside it",
+  );
+}
+
+function noRoom(tokensMax: number, { before, between, after }: PairFrame): EngineError {
+  const special = before.length + between.length + after.length;
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot score texts: tokensMax must be at least ${special}, the special tokens around a ` +
+      `pair, current value is ${tokensMax}`,
+    { param: "tokensMax" },
+  );
 }
 
 /** More of a text than its longest beginning has tokens for, and less than is refused. */

@@ -18,6 +18,8 @@ export interface EncoderEngineParts {
   readonly device: Device;
   readonly encoder: Encoder;
   readonly embedding: TextEmbedding;
+  /** The encoder's head scores pairs: its output, of one element, is each text's vector. */
+  readonly scoresPairs: boolean;
   readonly clock: Clock;
   /** At least the longest text. */
   readonly stepTokensMax: number;
@@ -122,16 +124,16 @@ export class EncoderEngine implements StepEngine {
     const { encoder } = this.#parts;
     const tokens = batch.reduce((sum, text) => sum + text.promptTokenIds.length, 0);
     const tokenIds = new Int32Array(tokens);
-    const positions = new Int32Array(tokens);
+    const tokenTypes = new Int32Array(tokens);
     const starts = new Int32Array(batch.length + 1);
-    batch.forEach(({ promptTokenIds }, place) => {
+    batch.forEach(({ promptTokenIds, secondFrom }, place) => {
       const start = starts[place] ?? 0;
       const end = start + promptTokenIds.length;
       tokenIds.set(promptTokenIds, start);
-      for (let row = start; row < end; row++) positions[row] = row - start;
+      if (secondFrom !== undefined) tokenTypes.fill(1, start + secondFrom, end);
       starts[place + 1] = end;
     });
-    encoder.stage({ tokens, sequences: batch.length, tokenIds, positions, starts });
+    encoder.stage({ tokens, sequences: batch.length, tokenIds, tokenTypes, starts });
     encoder.forward();
     const skipped = batch.map(({ skippedTokens = 0 }) => skippedTokens);
     const vectors = await this.#pool(starts, skipped);
@@ -140,8 +142,12 @@ export class EncoderEngine implements StepEngine {
 
   /** A vector of each text in the batch that was just computed. */
   async #pool(starts: Int32Array, skipped: readonly number[]): Promise<readonly Float32Array[]> {
-    const { device, encoder, embedding } = this.#parts;
+    const { device, encoder, embedding, scoresPairs } = this.#parts;
     const { pooling } = embedding;
+    if (scoresPairs) {
+      const scores = await device.readF32(encoder.scores());
+      return skipped.map((_, text) => scores.slice(text, text + 1));
+    }
     const size = encoder.spec.hiddenSize;
     if (isMeanAlone(pooling) && skipped.every((count) => count === 0)) {
       const pooled = await device.readF32(encoder.meanPooled(pooling.normalize));

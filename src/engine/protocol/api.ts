@@ -11,7 +11,14 @@ import type {
 } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
 import type { EngineOptions } from "./config.ts";
-import type { EmbeddingInfo, EmbedResult, EmbedTextOptions } from "./embedding.ts";
+import type {
+  EmbeddingInfo,
+  EmbedResult,
+  EmbedTextOptions,
+  PairScoringInfo,
+  ScoreOptions,
+  ScoreResult,
+} from "./embedding.ts";
 import type { KvFillOptions, KvFillResult } from "./kv-fill.ts";
 import type { KvSourceOptions } from "./kv-source.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
@@ -159,8 +166,10 @@ export interface ModelInfo {
   /** By group of layers with blocks of its own: most positions that a token sees; null: all. */
   readonly groupWindows: readonly (number | null)[];
   readonly hiddenSize: number;
-  /** How texts become vectors; null: the model's folder specifies unsupported pooling. */
+  /** How texts become vectors; null: the model has a head for pairs, or unsupported pooling. */
   readonly embedding: EmbeddingInfo | null;
+  /** How pairs are scored; null: the model is no cross-encoder. */
+  readonly pairScoring: PairScoringInfo | null;
   readonly device: string;
   readonly weightFormat: string;
   readonly kvFormat: string;
@@ -362,6 +371,12 @@ export interface ServedModel {
     options?: ChatOptions,
   ): Promise<{ readonly promptTokenIds: number[] }>;
   embed(inputs: readonly Prompt[], options?: EmbedTextOptions): Promise<EmbedResult[]>;
+  /** Scores a query with each text, or texts one by one. Absent if unsupported. */
+  score?(
+    queries: string | readonly string[],
+    texts: readonly string[],
+    options?: ScoreOptions,
+  ): Promise<ScoreResult[]>;
   /**
    * How many requests of `n` sequences one caller starts at a time: as many as run at once, and a
    * few more. The others start when one ends, so that the queue keeps room for other callers.

@@ -20,6 +20,29 @@ export interface EmbeddingInfo {
   readonly promptPooled: boolean;
 }
 
+/** How a model scores pairs of texts: a cross-encoder reads both together. */
+export interface PairScoringInfo {
+  /** `sigmoid`: scores are from 0 to 1; `none`: any numbers. */
+  readonly activation: "sigmoid" | "none";
+  /** Most tokens of a pair, special ones included; of longer pairs the longer text is cut. */
+  readonly tokensMax: number;
+}
+
+/** How pairs are scored. */
+export interface ScoreOptions {
+  /** Rejects with its reason. */
+  readonly signal?: AbortSignal;
+  /** A pair's tokens at most, special ones included. Default: the model's. */
+  readonly tokensMax?: number;
+}
+
+/** How well two texts go together; larger is better. */
+export interface ScoreResult {
+  readonly score: number;
+  /** Tokens that were computed for it. */
+  readonly tokens: number;
+}
+
 /** How texts are embedded. */
 export interface EmbedTextOptions {
   /** Rejects with its reason. */
@@ -28,8 +51,11 @@ export interface EmbedTextOptions {
   readonly promptName?: string;
   /** Words to put before each text instead. Token ids stay as they are. */
   readonly prompt?: string;
-  /** Cut longer texts off at `EmbeddingInfo.tokensMax` instead of refusing them. Default: false. */
-  readonly truncate?: boolean;
+  /**
+   * Cut longer texts off instead of refusing them: at `EmbeddingInfo.tokensMax`, or at so many
+   * tokens if that is less. Default: false.
+   */
+  readonly truncate?: boolean | number;
 }
 
 /** One input's vector. */

@@ -50,7 +50,14 @@ export type {
 export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
-export type { EmbeddingInfo, EmbedResult, EmbedTextOptions } from "./embedding.ts";
+export type {
+  EmbeddingInfo,
+  EmbedResult,
+  EmbedTextOptions,
+  PairScoringInfo,
+  ScoreOptions,
+  ScoreResult,
+} from "./embedding.ts";
 export { Heartbeat } from "./heartbeat.ts";
 export type { KvFill, KvFillOptions, KvFillResult } from "./kv-fill.ts";
 export type { KvSource, KvSourceOptions } from "./kv-source.ts";

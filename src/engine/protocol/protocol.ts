@@ -91,6 +91,8 @@ export interface EmbedRequest {
   readonly promptTokenIds: Int32Array<ArrayBuffer>;
   /** Leading tokens of a prompt that is not pooled. Absent: none. */
   readonly skippedTokens?: number;
+  /** Tokens from here on are of type 1: the second text of a pair. Absent: none. */
+  readonly secondFrom?: number;
 }
 
 export interface LoadMessage {

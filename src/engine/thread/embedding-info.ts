@@ -2,11 +2,15 @@
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { HiddenPooling } from "#engine/loop";
-import type { EmbeddingInfo } from "#engine/protocol";
+import type { EmbeddingInfo, PairScoringInfo } from "#engine/protocol";
 import {
   type DecoderSpec,
+  type EncoderModel,
+  type EncoderSpec,
+  type Model,
   plainEmbedding,
   RowPool,
+  scoreActivation,
   type TextEmbedding,
   textEmbedding,
 } from "#models";
@@ -26,6 +30,40 @@ export function embeddingInfo(
 }
 
 /**
+ * What an encoder is for: pairs where its folder makes it a cross-encoder, which then has its head;
+ * else vectors, which need none.
+ */
+export function encoderUse(
+  { spec }: EncoderModel,
+  { config, sentence }: Checkpoint,
+): {
+  readonly spec: EncoderSpec;
+  readonly embedding: TextEmbedding;
+  readonly pairScoring: PairScoringInfo | null;
+} {
+  const activation = scoreActivation(spec, config, sentence);
+  if (activation === null) {
+    const embedding = textEmbedding(sentence, spec);
+    return { spec: { ...spec, head: null }, embedding, pairScoring: null };
+  }
+  // Its modules do not pool: only the limits of texts count.
+  const embedding = textEmbedding(sentence && { ...sentence, modules: null }, spec);
+  const { tokensMax } = embedding;
+  return { spec, embedding, pairScoring: { activation, tokensMax } };
+}
+
+/**
+ * The same model with its token table as its output layer, where it was published to embed and
+ * without an output layer: its vectors need none.
+ */
+export function withoutHead(model: Model, { sentence, tensors }: Checkpoint): Model {
+  if (model.kind !== "decoder" || model.spec.tied || sentence?.modules == null) return model;
+  const isThere = model.names.head.modules.some((module) => tensors.has(`${module}.weight`));
+  if (isThere || tensors.size === 0) return model;
+  return { ...model, spec: { ...model.spec, tied: true } };
+}
+
+/**
  * How a decoder embeds: as its folder specifies where sentence-transformers wrote it, else means of
  * length 1. A decoder whose specified embedding is unsupported still generates: the error is thrown
  * when a vector is requested.
@@ -33,18 +71,21 @@ export function embeddingInfo(
 export function decoderEmbedding(
   checkpoint: Checkpoint,
   spec: DecoderSpec,
+  contextTokensMax: number,
 ): { readonly pooling: () => HiddenPooling; readonly info: EmbeddingInfo | null } {
-  const { contextTokensMax: tokensMax } = spec;
+  // The scheduler leaves room for a token behind every prompt.
+  const most = contextTokensMax - 1;
   const { sentence } = checkpoint;
   if (sentence?.modules == null) {
-    const embedding = plainEmbedding(tokensMax);
+    const embedding = plainEmbedding(most);
     return {
       pooling: () => hiddenPooling(embedding, spec),
       info: embeddingInfo(embedding, spec, false),
     };
   }
   try {
-    const embedding = textEmbedding(sentence, spec);
+    const whole = textEmbedding(sentence, spec);
+    const embedding = { ...whole, tokensMax: Math.min(whole.tokensMax, most) };
     return {
       pooling: () => hiddenPooling(embedding, spec),
       info: embeddingInfo(embedding, spec, true),

@@ -157,7 +157,7 @@ async function createEngine(loading: Loading, parts: LoadedParts): Promise<Loade
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize } = spec;
   const { contextTokensMax } = scheduler;
-  const embedding = decoderEmbedding(checkpoint, spec);
+  const embedding = decoderEmbedding(checkpoint, spec, contextTokensMax);
   const sources = draftSourcesOf(options, spec);
   const engineParts = {
     scheduler,
@@ -231,6 +231,7 @@ function infoOf(
     groupWindows: memory.cache.windows.map((window) => window?.tokens ?? null),
     hiddenSize: spec.hiddenSize,
     embedding,
+    pairScoring: null,
     device: device.description,
     weightFormat: weights.format,
     kvFormat: blocks.format,

@@ -9,10 +9,9 @@ import {
   type EncoderModel,
   loadEncoderWeights,
   randomWeights,
-  textEmbedding,
 } from "#models";
 import { refuseWindow } from "./attention-window.ts";
-import { embeddingInfo } from "./embedding-info.ts";
+import { embeddingInfo, encoderUse, withoutHead } from "./embedding-info.ts";
 import { openEngineDevice } from "./engine-device.ts";
 import { withWay } from "./exchange-way.ts";
 import { loadDecoder } from "./load-decoder.ts";
@@ -42,7 +41,7 @@ export async function loadEngine(given: LoadMessage, context: LoadContext): Prom
     openCheckpoint(message.path, { weights: !options.randomWeights }),
   );
   try {
-    const model = describeModel(checkpoint.config);
+    const model = withoutHead(describeModel(checkpoint.config), checkpoint);
     const device = await phases.run("device", () => openEngineDevice(options, context));
     phases.watch(device);
     try {
@@ -74,26 +73,27 @@ function wayOf({ options }: LoadMessage, { timer }: LoadContext) {
   return kvTransfer && (() => openPeerPort(kvTransfer, timer));
 }
 
-async function loadEncoder(loading: Loading, model: EncoderModel): Promise<LoadedModel> {
+async function loadEncoder(loading: Loading, described: EncoderModel): Promise<LoadedModel> {
   const { message, context, phases, checkpoint, sources, device } = loading;
   const { options } = message;
-  const { spec } = model;
+  const { spec, embedding, pairScoring } = encoderUse(described, checkpoint);
+  const model = { ...described, spec };
   refuseWindow(options, spec.architecture);
   refuseStages(options, `${spec.architecture}, an encoder`);
-  const embedding = textEmbedding(checkpoint.sentence, spec);
   for (const text of embedding.warnings) context.warn(text);
   const format: WeightFormat = weightFormatFor(options, checkpoint, device);
   const onProgress = watchWeights(loading);
   const weights = await phases.run("weights", () =>
     loadEncoderWeights(device, model, { sources, format, onProgress }),
   );
-  const stepTokensMax = Math.max(options.scheduler.stepTokensMax, spec.contextTokensMax);
+  const stepTokensMax = Math.max(options.scheduler.stepTokensMax, embedding.tokensMax);
   const sequencesMax = options.scheduler.runningSequencesMax;
   const limits = { stepTokensMax, sequencesMax };
   const engine = new EncoderEngine({
     device,
     encoder: new Encoder({ device, spec, weights, limits }),
     embedding,
+    scoresPairs: pairScoring !== null,
     clock: context.clock,
     ...limits,
     waitingMax: options.scheduler.waitingSequencesMax,
@@ -108,7 +108,11 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     attentionWindow: null,
     groupWindows: [null],
     hiddenSize: spec.hiddenSize,
-    embedding: embeddingInfo(embedding, spec, checkpoint.sentence?.modules != null),
+    embedding:
+      pairScoring === null
+        ? embeddingInfo(embedding, spec, checkpoint.sentence?.modules != null)
+        : null,
+    pairScoring,
     device: device.description,
     weightFormat: format,
     kvFormat,

@@ -101,7 +101,7 @@ function createEngine(model: MockedModel, scope: MockScope): Omit<LoadedEngine, 
   const vocabulary = vocabularyOf(model, scope.mock);
   const shared = { model: cost, memory, vocabulary, endTokenIds, clock, timer };
   const executor = new MockExecutor({ ...shared, hiddenSize, vocabularySize });
-  const embedding = decoderEmbedding(checkpoint, spec);
+  const embedding = decoderEmbedding(checkpoint, spec, contextTokensMax);
   const engine = new Engine({
     scheduler,
     runner: new CommandRunner({
@@ -207,6 +207,7 @@ function infoOf(
     groupWindows: [null],
     hiddenSize: spec.hiddenSize,
     embedding,
+    pairScoring: null,
     device: `no device: costs of ${cost.name}${faster}`,
     weightFormat: "none",
     kvFormat: "none",

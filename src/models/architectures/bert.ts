@@ -1,32 +1,70 @@
 import type { Architecture } from "../architecture.ts";
 import { BertConfig, parseConfig, unsupportedConfig } from "../config.ts";
 import { activationOf, headShapeOf } from "../config-parts.ts";
-import type { EncoderLayerNames, EncoderNames } from "../weight-names.ts";
+import type { EncoderPositions, EncoderSpec } from "../encoder-spec.ts";
+import type { EncoderLayerNames, EncoderNames, ScoreHeadNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
 
-/** BERT and the sentence encoders made from it (MiniLM, BGE, E5, GTE). */
+/** BERT and the sentence encoders and rerankers made from it (MiniLM, BGE, E5, GTE). */
 export const bert: Architecture = {
   modelTypes: ["bert"],
   describe(json) {
     const config = parseConfig(BertConfig, json);
-    refuseVariants(config);
-    const { heads, headDim } = headShapeOf(config);
-    const spec = {
-      architecture: "bert",
-      hiddenSize: config.hidden_size,
-      heads,
-      headDim,
-      feedForwardSize: config.intermediate_size,
-      activation: activationOf("hidden_act", config.hidden_act),
-      layers: config.num_hidden_layers,
-      vocabularySize: config.vocab_size,
-      contextTokensMax: config.max_position_embeddings,
-      tokenTypes: config.type_vocab_size,
-      epsilon: config.layer_norm_eps,
+    const rows = config.max_position_embeddings;
+    const positions = { kind: "learned", rows, paddingId: null } as const;
+    const spec = bertSpec(config, { architecture: "bert", positions, contextTokensMax: rows });
+    const head = {
+      dense: linearNames(["bert.pooler.dense"], true),
+      output: linearNames(["classifier"], true),
     };
-    return { kind: "encoder", spec, names };
+    return { kind: "encoder", spec, names: bertNames("bert.", head) };
   },
 };
+
+/** What BERT's descendants have of their own. */
+export interface BertTraits {
+  readonly architecture: string;
+  readonly positions: EncoderPositions;
+  readonly contextTokensMax: number;
+}
+
+/** A BERT, or one of the models that differ in their positions alone. */
+export function bertSpec(config: BertConfig, traits: BertTraits): EncoderSpec {
+  refuseVariants(config);
+  const { heads, headDim } = headShapeOf(config);
+  const layer = { reach: null, rope: null };
+  return {
+    ...traits,
+    hiddenSize: config.hidden_size,
+    heads,
+    headDim,
+    feedForwardSize: config.intermediate_size,
+    activation: activationOf("hidden_act", config.hidden_act),
+    gated: false,
+    layers: Array.from({ length: config.num_hidden_layers }, () => layer),
+    vocabularySize: config.vocab_size,
+    tokenTypes: config.type_vocab_size,
+    epsilon: config.layer_norm_eps,
+    normBias: true,
+    norms: "behind",
+    head: scoresPairs(config)
+      ? { pooling: "cls", activation: "tanh", norm: false, denseBias: true }
+      : null,
+  };
+}
+
+/** Whether a configuration is a cross-encoder's: a classifier of one label. */
+export function scoresPairs(config: {
+  readonly architectures?: readonly string[] | null | undefined;
+  readonly id2label?: Readonly<Record<string, unknown>> | null | undefined;
+  readonly num_labels?: number | null | undefined;
+}): boolean {
+  const { architectures, id2label, num_labels: count } = config;
+  const labels = id2label ? Object.keys(id2label).length : (count ?? 2);
+  return labels === 1 && (architectures ?? []).some((name) => name.endsWith(CLASSIFIER));
+}
+
+const CLASSIFIER = "ForSequenceClassification";
 
 function refuseVariants(config: BertConfig): void {
   if (config.is_decoder) throw unsupportedConfig("is_decoder", "false", true);
@@ -36,19 +74,21 @@ function refuseVariants(config: BertConfig): void {
   }
 }
 
-const embeddings = "bert.embeddings";
+/** `prefix`: of all names but the head's, which checkpoints of the bare model omit. */
+export function bertNames(prefix: string, head: ScoreHeadNames): EncoderNames {
+  const embeddings = `${prefix}embeddings`;
+  return {
+    optionalPrefix: prefix,
+    tokens: `${embeddings}.word_embeddings`,
+    positions: `${embeddings}.position_embeddings`,
+    tokenTypes: `${embeddings}.token_type_embeddings`,
+    embeddingNorm: `${embeddings}.LayerNorm`,
+    layer: (index) => layerNames(`${prefix}encoder.layer.${index}`),
+    head,
+  };
+}
 
-const names: EncoderNames = {
-  optionalPrefix: "bert.",
-  tokens: `${embeddings}.word_embeddings`,
-  positions: `${embeddings}.position_embeddings`,
-  tokenTypes: `${embeddings}.token_type_embeddings`,
-  embeddingNorm: `${embeddings}.LayerNorm`,
-  layer: layerNames,
-};
-
-function layerNames(index: number): EncoderLayerNames {
-  const layer = `bert.encoder.layer.${index}`;
+function layerNames(layer: string): EncoderLayerNames {
   const projections = ["query", "key", "value"].map((name) => `${layer}.attention.self.${name}`);
   return {
     qkv: linearNames(projections, true),

@@ -6,6 +6,8 @@
  *   open-embedder.ts      a name, a folder or a hub's id to an embedder
  *   embedder-options.ts   how it is opened
  *   local-embedder.ts     an embedder of a model in this process
+ *   local-reranker.ts     a cross-encoder in this process
+ *   bundled-path.ts       where models that come with the package are
  *   known-prompts.ts      prompts that go with a model's name
  *   unit-vector.ts        the first elements of a vector, of length 1
  *
@@ -14,5 +16,6 @@
 export type { Embedder, EmbedOptions } from "./embedder.ts";
 export type { EmbedderOptions, EmbedderPrompts } from "./embedder-options.ts";
 export { LocalEmbedder } from "./local-embedder.ts";
+export { LocalReranker } from "./local-reranker.ts";
 export { openEmbedder } from "./open-embedder.ts";
 export type { Reranker } from "./reranker.ts";

@@ -1,12 +1,8 @@
 import { existsSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { bundledModel } from "#engine";
+import { bundledPath } from "./bundled-path.ts";
 import type { Embedder } from "./embedder.ts";
 import type { EmbedderOptions } from "./embedder-options.ts";
 import { LocalEmbedder } from "./local-embedder.ts";
-
-/** A name of a model that comes with the package: a single word, no path. */
-const BUNDLED_NAME = /^[a-z0-9][a-z0-9-]*$/;
 
 /**
  * Opens an embedder: the name of a model that comes with this package, a folder in Hugging Face's
@@ -20,14 +16,6 @@ const BUNDLED_NAME = /^[a-z0-9][a-z0-9-]*$/;
  *   TOKENIZER_INVALID, INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
  */
 export function openEmbedder(what: string, options: EmbedderOptions = {}): Promise<Embedder> {
-  const bundled = bundledPath(what);
-  const name = bundled === null ? what : basename(bundled);
-  return LocalEmbedder.open(bundled ?? what, { ...options, name });
-}
-
-/** The folder of a bundled model; null: there is none of that name. */
-function bundledPath(what: string): string | null {
-  if (!BUNDLED_NAME.test(what) || existsSync(what)) return null;
-  const folder = join(dirname(bundledModel), what);
-  return existsSync(join(folder, "config.json")) ? folder : null;
+  const path = (existsSync(what) ? null : bundledPath(what)) ?? what;
+  return LocalEmbedder.open(path, { ...options, name: what });
 }

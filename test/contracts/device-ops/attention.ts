@@ -1,4 +1,4 @@
-import { test } from "vitest";
+import { expect, test } from "vitest";
 import type { DeviceTensor, KvFormat, WeightFormat } from "#devices";
 import { eachNth, sized } from "../../support/full.ts";
 import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
@@ -187,14 +187,19 @@ function pagedContract(pair: () => DevicePair): void {
 }
 
 function encoderContract(pair: () => DevicePair): void {
-  const cases = [
+  const cases: readonly EncoderCase[] = [
     { heads: 4, headDim: 16, format: "f32" },
     { heads: 3, headDim: 64, format: "bf16" },
     { heads: 2, headDim: 32, format: "i8" },
     { heads: 1, headDim: 20, format: "f32" },
-  ] as const;
-  test.for(cases)("encoderAttention: $heads heads of $headDim to $format", async (given) => {
-    const { heads, headDim, format } = given;
+    { heads: 2, headDim: 64, format: "f32", reach: 1 },
+    { heads: 3, headDim: 20, format: "bf16", reach: 17 },
+    { heads: 2, headDim: 64, format: "f32", reach: 64 },
+    { heads: 2, headDim: 16, format: "f32", reach: 272 },
+  ];
+  const name = "encoderAttention: $heads heads of $headDim to $format, reach $reach";
+  test.for(cases)(name, async (given) => {
+    const { heads, headDim, format, reach } = given;
     const columns = heads * headDim;
     const starts = [0, 1, 40, 40, 57, 330];
     const rows = starts.at(-1) ?? 0;
@@ -212,9 +217,65 @@ function encoderContract(pair: () => DevicePair): void {
         starts: pick(ends),
         sequences: starts.length - 1,
         scale: 1 / Math.sqrt(headDim),
+        ...(reach !== undefined && { reach }),
       });
     });
     await pair().expectClose(out, formatTolerance(format, attentionRounding.f32, 4));
+  });
+
+  test.for([0, -1, 0.5, Number.NaN])("encoderAttention: a reach of %s is a bug", (reach) => {
+    const [qkv, out] = [pair().f32([1, 48]), pair().activation("f32", 1, 16)];
+    const starts = pair().i32([0, 1]);
+    pair().run((device, pick) => {
+      const shape = { count: 1, heads: 1, headDim: 16, sequences: 1, scale: 1, reach };
+      const input = { ...shape, qkv: pick(qkv), out: pick(out), starts: pick(starts) };
+      expect(() => device.encoderAttention(input)).toThrow("Cannot attend with a reach");
+    });
+  });
+}
+
+interface EncoderCase {
+  readonly heads: number;
+  readonly headDim: number;
+  readonly format: WeightFormat;
+  readonly reach?: number;
+}
+
+function rotateContract(pair: () => DevicePair): void {
+  const cases = [
+    { heads: 6, of: 9, headDim: 64, rotary: 64 },
+    { heads: 2, of: 3, headDim: 20, rotary: 12 },
+    { heads: 1, of: 1, headDim: 8, rotary: 2 },
+  ];
+  const name = "rotateHeads: $heads of $of heads, $rotary of $headDim turn";
+  test.for(cases)(name, async ({ heads, of, headDim, rotary }) => {
+    const rows = 37;
+    const random = new RandomNumbers(rotary);
+    const columns = of * headDim;
+    const x = pair().f32([rows + 1, columns], random.floats((rows + 1) * columns));
+    const rope = pair().f32([50, rotary], random.floats(50 * rotary));
+    const positions = pair().i32(Array.from({ length: rows }, () => random.below(50)));
+    pair().run((device, pick) => {
+      const shape = { count: rows, heads, headDim };
+      const angles = { rope: pick(rope), positions: pick(positions) };
+      device.rotateHeads({ ...shape, ...angles, x: pick(x) });
+    });
+    await pair().expectClose(x, { absolute: 2e-6, relative: 2e-6 });
+  });
+
+  test.for([
+    { heads: 0, headDim: 8, rotary: 8 },
+    { heads: 3, headDim: 8, rotary: 8 },
+    { heads: 1, headDim: 8, rotary: 10 },
+    { heads: 1, headDim: 8, rotary: 3 },
+  ])("rotateHeads: $heads heads of $headDim by $rotary is a bug", ({ rotary, ...shape }) => {
+    const [x, rope] = [pair().f32([1, 16]), pair().f32([2, rotary])];
+    const positions = pair().i32([0]);
+    pair().run((device, pick) => {
+      const angles = { rope: pick(rope), positions: pick(positions) };
+      const input = { count: 1, ...shape, ...angles, x: pick(x) };
+      expect(() => device.rotateHeads(input)).toThrow("Cannot rotate");
+    });
   });
 }
 
@@ -287,9 +348,10 @@ function ropeContract(pair: () => DevicePair): void {
   );
 }
 
-/** ropeKvWrite, pagedAttention, encoderAttention. */
+/** ropeKvWrite, rotateHeads, pagedAttention, encoderAttention. */
 export function attentionOps(pair: () => DevicePair): void {
   pagedContract(pair);
   encoderContract(pair);
   ropeContract(pair);
+  rotateContract(pair);
 }

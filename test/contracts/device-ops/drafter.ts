@@ -4,7 +4,14 @@ import type { Both, DevicePair } from "./pair.ts";
 import { raceContract } from "./races.ts";
 import { RandomNumbers } from "./random.ts";
 
-const kinds: readonly (ActivationKind | null)[] = [null, "silu", "gelu", "gelu-tanh", "relu"];
+const kinds: readonly (ActivationKind | null)[] = [
+  null,
+  "silu",
+  "gelu",
+  "gelu-tanh",
+  "relu",
+  "tanh",
+];
 /** Rows, and columns on the left and right: one, less than a vector, odd, more than a block has. */
 const shapes = [
   [1, 576, 576],

@@ -5,7 +5,7 @@ import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
 const formats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
-const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
+const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu", "tanh"];
 
 /**
  * [T, F, K]: one row, less than a tile, more than one, and more rows than a decode step has, of odd

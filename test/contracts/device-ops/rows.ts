@@ -3,7 +3,7 @@ import type { ActivationKind, NormKind, WeightFormat } from "#devices";
 import { type DevicePair, formatTolerance } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
-const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
+const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu", "tanh"];
 const formats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 /** Rows and columns: one row, many, less than a vector, more than a group of 128, odd. */
 const shapes = [

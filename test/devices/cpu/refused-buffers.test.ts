@@ -73,6 +73,9 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
       },
     },
     moveTokens: { count, cache, groups: S, starts, moves: i32(T, 2) },
+    rotateHeads: {
+      ...{ count, x: f32(T, E), heads: 2, headDim: 16, positions: i32(T), rope: f32(4, 16) },
+    },
     encoderAttention: {
       ...{ count, out: activation(), qkv: f32(T, 3 * E), heads: 2, headDim: 16, starts },
       ...{ sequences: S, scale: 1 },

@@ -14,7 +14,7 @@ const engine = {
   onWarning: () => {},
 };
 
-const LAYOUTS = ["bert"];
+const LAYOUTS = ["bert", "xlm-roberta", "nomic-bert", "modernbert", "qwen3"];
 const cases = LAYOUTS.flatMap((layout) =>
   Object.entries(recordedLayout(layout).embedders).map(
     ([title, recorded]) => [`${layout}: ${title}`, layout, recorded] as const,

@@ -4,7 +4,7 @@ import { activationOf, tensorOf } from "../handles.ts";
 import { Params } from "../params.ts";
 
 /** Codes of activation functions; the same order as `Nonlinearity` in native/cpu/nonlinear.h. */
-const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
+const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu", "tanh"];
 
 const params = new Params(8);
 

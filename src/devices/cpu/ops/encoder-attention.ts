@@ -1,9 +1,10 @@
+import { reachOf } from "../../attention-reach.ts";
 import type { EncoderAttentionInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { activationOf, tensorOf, vectorOf } from "../handles.ts";
 import { Params } from "../params.ts";
 
-const params = new Params(9);
+const params = new Params(10);
 
 /** Calls the kernel with `EncoderAttentionParams` (native/cpu/encoder-attention.cpp). */
 export function encoderAttention(
@@ -24,6 +25,7 @@ export function encoderAttention(
       vectorOf(input.starts, "i32", sequences + 1),
       sequences,
       input.scale,
+      reachOf(input),
     ),
   );
 }

@@ -107,6 +107,7 @@ export const KERNEL_FILES = {
   "race-candidates": ["race_candidates"],
   "rope-kv-write": ["rope_kv_write"],
   "rope-kv-write-pairs": ["rope_kv_write_few", "rope_kv_write_many"],
+  "rotate-heads": ["rotate_heads"],
   sample: ["sample"],
   "select-beams": ["select_beams"],
   softcap: ["softcap"],

@@ -4,7 +4,7 @@ import type { ActivateInput, ActivationKind } from "../../ops.ts";
 import type { CudaContext } from "./context.ts";
 
 /** Codes of activation functions; the same order as `Nonlinearity` in native/cuda/nonlinear.h. */
-const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
+const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu", "tanh"];
 
 const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32", "i32"]);
 

@@ -1,5 +1,6 @@
 import { KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
 import { activationOf, tensorOf, vectorOf } from "#devices/cuda/memory";
+import { reachOf } from "../../attention-reach.ts";
 import type { EncoderAttentionInput } from "../../ops.ts";
 import { attentionRowsOut, TILE_ROWS } from "./attention-out.ts";
 import type { CudaContext } from "./context.ts";
@@ -10,7 +11,7 @@ const threads = 256;
 
 const params = new KernelParams([
   ...PACKED_ROWS,
-  ...(["pointer", "pointer", "i32", "i32", "i32", "f32"] as const),
+  ...(["pointer", "pointer", "i32", "i32", "i32", "f32", "i32"] as const),
 ]);
 
 /** Calls the kernel with `EncoderAttentionParams` (native/cuda/encoder-attention.cu). */
@@ -28,6 +29,7 @@ export function encoderAttention(context: CudaContext, input: EncoderAttentionIn
     heads,
     headDim,
     scale,
+    reachOf(input),
   );
   const { kernels, launcher } = context;
   const tiles = Math.floor(count / TILE_ROWS) + sequences;

@@ -33,6 +33,7 @@ export { loadTensor, packMatrix } from "./pack.ts";
 export { pagedAttention } from "./paged-attention.ts";
 export { raceCandidates } from "./race-candidates.ts";
 export { ropeKvWrite } from "./rope-kv-write.ts";
+export { rotateHeads } from "./rotate-heads.ts";
 export { sample } from "./sample.ts";
 export { selectBeams } from "./select-beams.ts";
 export { softcap } from "./softcap.ts";
