@@ -9,6 +9,8 @@ import { completions } from "./openai/completions.ts";
 import { embeddings } from "./openai/embeddings.ts";
 import { getModel, listModels } from "./openai/models.ts";
 import { renderChat, renderCompletions } from "./openai/render.ts";
+import { rerank, rerankV2 } from "./openai/rerank.ts";
+import { score } from "./openai/score.ts";
 import { detokenize, tokenize } from "./openai/tokenize.ts";
 import { operationRoutes } from "./operations.ts";
 
@@ -18,6 +20,11 @@ const GENERATION: readonly (readonly [string, CallHandler])[] = [
   ["/v1/chat/completions", chatCompletions],
   ["/v1/completions", completions],
   ["/v1/embeddings", embeddings],
+  ["/v1/rerank", rerank],
+  ["/rerank", rerank],
+  ["/v2/rerank", rerankV2],
+  ["/v1/score", score],
+  ["/score", score],
   ["/v1/chat/completions/render", renderChat],
   ["/v1/completions/render", renderCompletions],
   ["/tokenize", tokenize],

@@ -22,6 +22,11 @@ export function contentProblems(path: string, request: Fields | null, value: Fie
       return generationProblems(path, asked, value);
     case "/v1/embeddings":
       return { texts: null, problems: embeddingProblems(asked, value) };
+    case "/v1/rerank":
+    case "/v2/rerank":
+      return { texts: null, problems: rankProblems(asked, value) };
+    case "/v1/score":
+      return { texts: null, problems: scoreProblems(asked, value) };
     case "/tokenize":
       return { texts: null, problems: tokenizeProblems(value) };
     case "/v1/completions/render":
@@ -149,6 +154,29 @@ function embeddingProblems(asked: Fields, value: Fields): string[] {
     const length = Math.hypot(...vector.map(Number));
     return Math.abs(length - 1) < 1e-3 ? [] : [`a vector has the length ${length}`];
   });
+}
+
+/** The best first, each document once, and no more than were asked for. */
+function rankProblems(asked: Fields, value: Fields): string[] {
+  const results = listOf(value.results).map((item) => fieldsOf(item) ?? {});
+  const all = listOf(asked.documents).length;
+  const wanted = Math.min(all, countOf(asked.top_n) || all);
+  const places = new Set(results.map(({ index }) => Number(index)));
+  const scores = results.map(({ relevance_score: score }) => Number(score));
+  const isRight =
+    results.length === wanted &&
+    places.size === wanted &&
+    [...places].every((place) => place >= 0 && place < all) &&
+    scores.every((score, at) => Number.isFinite(score) && score <= (scores[at - 1] ?? score));
+  return isRight ? [] : [`ranks ${JSON.stringify(results).slice(0, 200)} of ${all}`];
+}
+
+function scoreProblems(asked: Fields, value: Fields): string[] {
+  const scores = listOf(value.data).map((item) => Number(fieldsOf(item)?.score));
+  const wanted = Array.isArray(asked.text_2) ? asked.text_2.length : 1;
+  return scores.length === wanted && scores.every(Number.isFinite)
+    ? []
+    : [`${scores.length} scores instead of ${wanted}`];
 }
 
 function floatsOf(base64: string): readonly number[] {

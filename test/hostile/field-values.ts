@@ -444,11 +444,40 @@ const fills: Readonly<Record<string, FieldValues>> = {
   deadline_ms: integer("1", "500"),
 };
 
+const textValues: Family = {
+  right: ['"a cache"', '{"text":"a cache"}'],
+  hostile: [...text.hostile, '{"text":1}', '{"text":"a","b":1}', '{"texts":"a"}'],
+};
+const textLists: Family = list(
+  '"A cache"',
+  ['["A cache","A mutex"]', '[{"text":"A cache"},"A mutex"]'],
+  [...family.strangeTextLists, '[{"text":1}]', '["a",1]'],
+);
+
+/** Of the routes that score pairs. */
+const scoring: Readonly<Record<string, FieldValues>> = {
+  query: textValues,
+  "query.text": { ...text, around: '{"text":$}' },
+  documents: textLists,
+  "documents[].text": { ...text, around: '[{"text":$},"A mutex"]' },
+  text_1: textValues,
+  "text_1.text": { ...text, around: '{"text":$}' },
+  "text_1[].text": { ...text, around: '[{"text":$},"A mutex"]' },
+  text_2: textLists,
+  "text_2.text": { ...text, around: '{"text":$}' },
+  "text_2[].text": { ...text, around: '[{"text":$},"A mutex"]' },
+  top_n: integer("1", "0", "5"),
+  return_documents: flag,
+  use_activation: flag,
+  truncation: anything,
+};
+
 const refused = [
   ...["logprob_token_ids", "repetition_detection", "thinking_token_budget"],
   ...["prompt_embeds", "kv_transfer_params", "ec_transfer_params", "vllm_xargs", "audio"],
-  ...["functions", "function_call", "moderation", "web_search_options", "documents"],
-  ...["media_io_kwargs", "mm_processor_kwargs"],
+  ...["functions", "function_call", "moderation", "web_search_options"],
+  ...["media_io_kwargs", "mm_processor_kwargs", "rank_fields", "max_chunks_per_doc"],
+  "max_tokens_per_doc",
 ];
 
 /** By a field's path: `stream_options.include_usage`. */
@@ -458,6 +487,7 @@ export const FIELD_VALUES: Readonly<Record<string, FieldValues>> = {
   ...delivery,
   ...moved,
   ...fills,
+  ...scoring,
   ...conversation,
   ...Object.fromEntries(ignored.map((name) => [name, anything])),
   ...Object.fromEntries(refused.map((name) => [name, unsupported()])),

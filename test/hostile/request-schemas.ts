@@ -4,6 +4,8 @@ import { ChatRequest } from "../../src/server/openai/chat-request.ts";
 import { CompletionsRequest } from "../../src/server/openai/completions-request.ts";
 import { EmbeddingsRequest } from "../../src/server/openai/embeddings.ts";
 import { FillRequest } from "../../src/server/openai/fill-request.ts";
+import { RerankRequest } from "../../src/server/openai/rerank.ts";
+import { ScoreRequest } from "../../src/server/openai/score.ts";
 import { DetokenizeRequest, TokenizeRequest } from "../../src/server/openai/tokenize.ts";
 import type { JsonFields } from "./json-text.ts";
 
@@ -55,6 +57,24 @@ export const BODY_ROUTES: readonly BodyRoute[] = [
     path: "/kv_fill",
     schema: FillRequest,
     body: { prompt_token_ids: "[5, 6]", source: '{"host":"127.0.0.1","port":9}' },
+    streams: false,
+  },
+  {
+    path: "/v1/rerank",
+    schema: RerankRequest,
+    body: { query: '"a cache"', documents: '["A cache","A mutex"]' },
+    streams: false,
+  },
+  {
+    path: "/v2/rerank",
+    schema: RerankRequest,
+    body: { query: '"a cache"', documents: '["A cache","A mutex"]' },
+    streams: false,
+  },
+  {
+    path: "/v1/score",
+    schema: ScoreRequest,
+    body: { text_1: '"a cache"', text_2: '["A cache","A mutex"]' },
     streams: false,
   },
 ];

@@ -254,6 +254,16 @@ export class ToyModel implements ServedModel {
     });
   }
 
+  /** Shared letters, of the text's: 1 where all are the query's. */
+  async score(queries: string | readonly string[], texts: readonly string[]) {
+    const list = typeof queries === "string" ? [queries] : queries;
+    return texts.map((text, place) => {
+      const query = list[list.length === 1 ? 0 : place] ?? "";
+      const shared = [...text].filter((letter) => query.includes(letter)).length;
+      return { score: shared / Math.max(1, text.length), tokens: query.length + text.length };
+    });
+  }
+
   async drain(): Promise<void> {
     this.#health = { state: "draining" };
     while (this.#running > 0) await sleep(1);

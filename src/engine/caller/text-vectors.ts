@@ -93,7 +93,7 @@ export class TextVectors {
   /** Scores of a cross-encoder. */
   async #crossed(
     { queries, texts }: Pairs,
-    { signal, encoder, scoring, tokensMax = scoring.tokensMax }: Crossing,
+    { signal, encoder, scoring, tokensMax = scoring.tokensMax, raw = false }: Crossing,
   ): Promise<ScoreResult[]> {
     const { client, pairFrame, atOnce } = this.#scope;
     const frame = pairFrame();
@@ -109,7 +109,7 @@ export class TextVectors {
       const { ids, ...types } = pair;
       const { length: tokens } = ids;
       const [output = Number.NaN] = await client.embed(ids, signal, types);
-      const score = scoring.activation === "sigmoid" ? sigmoid(output) : output;
+      const score = scoring.activation === "sigmoid" && !raw ? sigmoid(output) : output;
       return { score, tokens };
     });
   }

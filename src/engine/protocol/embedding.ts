@@ -34,6 +34,8 @@ export interface ScoreOptions {
   readonly signal?: AbortSignal;
   /** A pair's tokens at most, special ones included. Default: the model's. */
   readonly tokensMax?: number;
+  /** A cross-encoder's output as it is, without its activation. Default: false. */
+  readonly raw?: boolean;
 }
 
 /** How well two texts go together; larger is better. */

@@ -9,6 +9,8 @@ import { isPlainObject } from "#base";
 export const LIST_LIMITS = {
   /** OpenAI's limit; also for texts to embed. */
   prompts: 2048,
+  /** Texts to score against a query. */
+  documents: 2048,
   messages: 4096,
   /** Parts of one message. */
   contentParts: 4096,

@@ -23,6 +23,7 @@ export interface Usage {
 /** Counts tokens of one request, over all its prompts and sequences. */
 export class UsageCounter {
   readonly #prompts = new Map<number, PromptInfo>();
+  #scoredTokens = 0;
   #completionTokens = 0;
   #drafted = 0;
   #accepted = 0;
@@ -46,6 +47,11 @@ export class UsageCounter {
     this.#accepted += drafts?.accepted ?? 0;
   }
 
+  /** Adds tokens of texts that are scored, not continued. */
+  addPromptTokens(count: number): void {
+    this.#scoredTokens += count;
+  }
+
   /** Notes what was held for a sequence since its request came; the newest figure counts. */
   hold(
     promptIndex: number,
@@ -55,7 +61,7 @@ export class UsageCounter {
   }
 
   usage(): Usage {
-    let promptTokens = 0;
+    let promptTokens = this.#scoredTokens;
     let cachedTokens = this.#earlierCachedTokens;
     for (const [index, prompt] of this.#prompts) {
       promptTokens += prompt.promptTokenIds.length;
