@@ -18,7 +18,8 @@
  *   standard-output.ts  slow and closed pipes, full disks
  *   interruption.ts  Ctrl-C
  *   exit-codes.ts    the codes above
- *   api-keys.ts      keys of a server, from flags, a file or the environment
+ *   api-keys.ts      keys of a server, from flags, a file or the environment; pem-files.ts:
+ *                    certificates and their keys
  *   cuda-environment.ts, hub-environment.ts   variables and folders of CUDA and of the hub
  *   retention.ts, cache-sizes.ts   retention and sizes of the cache as flags and text
  *   line-reader.ts   lines of untrusted files; camel-case.ts: names of their fields

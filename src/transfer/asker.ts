@@ -3,12 +3,14 @@
  * the next one: opening one and showing the secret takes two exchanges of messages.
  */
 import { connect, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { systemTimer, type Timer } from "#base";
 import { ByteReader } from "./byte-reader.ts";
 import { isProof, keyId, NONCE_BYTES, newNonce, PROOF_BYTES, proofOf } from "./challenge.ts";
 import type { PeerAddress } from "./contract.ts";
-import { isLoopback } from "./options.ts";
-import { ANSWER_BYTES_MAX, framed, LENGTH_BYTES, MAGIC } from "./question-frames.ts";
+import { connectEncrypted, encrypted, reasonOf } from "./encryption.ts";
+import { isLoopback, type TransferTls } from "./options.ts";
+import { ANSWER_BYTES_MAX, ENCRYPTED, framed, LENGTH_BYTES, MAGIC } from "./question-frames.ts";
 import { TransferError } from "./transfer-error.ts";
 
 const CONNECT_MS = 2000;
@@ -19,6 +21,8 @@ const KEPT_MAX = 4;
 
 export interface AskerOptions {
   readonly secret: string;
+  /** All connections are encrypted; peers that want it are shown the certificate. */
+  readonly tls?: TransferTls;
   readonly timer?: Timer;
 }
 
@@ -51,12 +55,14 @@ export function openAsker(options: AskerOptions): Asker {
 
 class KeptLines implements Asker {
   readonly #secret: string;
+  readonly #tls: TransferTls | undefined;
   readonly #timer: Timer;
   readonly #lines = new Map<string, Line[]>();
   #closed = false;
 
-  constructor({ secret, timer = systemTimer }: AskerOptions) {
+  constructor({ secret, tls, timer = systemTimer }: AskerOptions) {
     this.#secret = secret;
+    this.#tls = tls;
     this.#timer = timer;
   }
 
@@ -121,7 +127,8 @@ class KeptLines implements Asker {
   }
 
   async #connect(peer: PeerAddress, signal: AbortSignal, deadlineMs: number): Promise<Line> {
-    const socket = connect(peer.port, peer.host);
+    const tls = this.#tls;
+    const socket = tls === undefined ? connect(peer.port, peer.host) : connectEncrypted(peer, tls);
     const end = () => socket.destroy();
     signal.addEventListener("abort", end, { once: true });
     let isLate = false;
@@ -129,18 +136,25 @@ class KeptLines implements Asker {
       isLate = true;
       socket.destroy();
     });
-    socket.on("error", () => {});
+    let failure: Error | null = null;
+    socket.on("error", (error: Error) => {
+      failure = error;
+    });
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 10_000);
-    socket.once("connect", stopConnecting);
-    const reader = new ByteReader(socket);
+    if (tls === undefined) socket.once("connect", stopConnecting);
     try {
+      if (tls !== undefined) {
+        await encrypted(socket);
+        stopConnecting();
+      }
+      const reader = new ByteReader(socket);
       await introduce(socket, reader, this.#secret);
       return { socket, reader, stopKeeping: () => {} };
     } catch (error) {
       socket.destroy();
       if (isLate) throw new TransferError("timed_out", "it did not answer in time");
-      throw error;
+      throw tls === undefined || failure === null ? error : reasonOf(socket, failure);
     } finally {
       stopConnecting();
       signal.removeEventListener("abort", end);
@@ -188,7 +202,13 @@ async function introduce(socket: Socket, reader: ByteReader, secret: string): Pr
   const asked = newNonce();
   socket.write(Buffer.concat([MAGIC, keyId(secret), asked]));
   const hello = await reader.take(NONCE_BYTES + PROOF_BYTES);
-  if (hello === null) throw new TransferError("closed", "nobody there answers to this secret");
+  if (hello === null) {
+    const shown = socket instanceof TLSSocket ? "secret and this certificate" : "secret";
+    throw new TransferError("closed", `nobody there answers to this ${shown}`);
+  }
+  if (hello.equals(ENCRYPTED)) {
+    throw new TransferError("refused", "it encrypts its connections: this side has no certificate");
+  }
   const answered = hello.subarray(0, NONCE_BYTES);
   const expected = proofOf("answers", secret, asked, answered);
   if (!isProof(hello.subarray(NONCE_BYTES), expected)) {

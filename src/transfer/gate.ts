@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { takeDescriptor } from "./descriptor.ts";
+import type { Encryption } from "./encryption.ts";
 import { FrameReader } from "./frames.ts";
 import { greet, refuse, SESSION_BYTES } from "./handshake.ts";
 import { isLoopback, secretsOf, type TransferServerOptions } from "./options.ts";
@@ -15,6 +16,8 @@ const HANDSHAKE_MS = 5000;
 /** Lets in who knows the secret, and no more than there is room for. */
 export class Gate {
   readonly #options: TransferServerOptions;
+  /** Null: connections are not encrypted. */
+  readonly #encryption: Encryption | null;
   readonly #parts: SessionParts;
   readonly #sessions = new Map<string, ServerSession>();
   readonly #entering = new Set<Socket>();
@@ -23,8 +26,9 @@ export class Gate {
   #count = 0;
   #refused = 0;
 
-  constructor(options: TransferServerOptions, parts: SessionParts) {
+  constructor(options: TransferServerOptions, encryption: Encryption | null, parts: SessionParts) {
     this.#options = options;
+    this.#encryption = encryption;
     this.#parts = parts;
   }
 
@@ -36,8 +40,8 @@ export class Gate {
     return this.#refused;
   }
 
-  /** A connection came. `encrypted`: its bytes cannot be handed to native threads. */
-  enter(socket: Socket, encrypted: boolean): void {
+  /** A connection came. */
+  enter(socket: Socket): void {
     const peer = socket.remoteAddress ?? "";
     socket.on("error", () => {});
     const { secret = "", connectionsMax = CONNECTIONS_MAX } = this.#options;
@@ -49,18 +53,20 @@ export class Gate {
       this.#count++;
       this.#perPeer.set(peer, mine + 1);
       this.#entering.add(socket);
-      void this.#admit(socket, encrypted, () => this.#leave(peer));
+      void this.#admit(socket, () => this.#leave(peer));
     }
   }
 
-  async #admit(socket: Socket, encrypted: boolean, leave: () => void): Promise<void> {
-    const deadline = setTimeout(() => socket.destroy(), this.#options.handshakeMs ?? HANDSHAKE_MS);
+  async #admit(entered: Socket, leave: () => void): Promise<void> {
+    const deadline = setTimeout(() => entered.destroy(), this.#options.handshakeMs ?? HANDSHAKE_MS);
     const reader = new FrameReader();
+    let socket = entered;
     try {
+      if (this.#encryption !== null) socket = await this.#encryption.enter(entered);
       const { purpose, welcome } = await greet(socket, secretsOf(this.#options), reader);
       if (purpose.kind === "control") this.#openSession(socket, reader, welcome, leave);
       else {
-        this.#openLink(socket, encrypted, purpose.session, welcome);
+        this.#openLink(socket, purpose.session, welcome);
         leave();
       }
     } catch (error) {
@@ -68,7 +74,7 @@ export class Gate {
       leave();
     } finally {
       clearTimeout(deadline);
-      this.#entering.delete(socket);
+      this.#entering.delete(entered);
     }
   }
 
@@ -91,8 +97,10 @@ export class Gate {
     });
   }
 
-  #openLink(socket: Socket, encrypted: boolean, id: Buffer, welcome: (id: Buffer) => void): void {
+  #openLink(socket: Socket, id: Buffer, welcome: (id: Buffer) => void): void {
     const session = this.#sessions.get(id.toString("hex"));
+    // What is encrypted cannot be handed to native threads.
+    const encrypted = this.#encryption !== null;
     if (session === undefined || encrypted || !session.mayAddLink(LINKS_MAX)) {
       this.#refuse(socket, "no such session");
       return;

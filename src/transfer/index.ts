@@ -11,7 +11,7 @@
  *   questions.ts       short questions between processes that know the same secret, shown by
  *                      challenge.ts; asker.ts asks, byte-reader.ts and question-frames.ts help
  *   same-process.ts    the way within a process
- *   gate.ts            who may connect; handshake.ts: the secret
+ *   gate.ts            who may connect; handshake.ts: the secret; encryption.ts: certificates
  *   server-session.ts  a reader's connection, at the owner; peer-session.ts: at the reader
  *   shared-memory.ts   memory that peers of this machine map; read-slots.ts: while it is valid
  *   inherited-memory.ts   memory of a process and of one that it starts

@@ -1,19 +1,17 @@
 import { connect, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
 import type { PeerAddress } from "./contract.ts";
 import { takeDescriptor } from "./descriptor.ts";
+import { connectEncrypted, encrypted } from "./encryption.ts";
 import { FrameReader } from "./frames.ts";
 import { introduce, type Purpose } from "./handshake.ts";
 import type { TransferClientOptions } from "./options.ts";
-import { tlsParts } from "./server.ts";
 import { TransferError } from "./transfer-error.ts";
 
 const CONNECT_MS = 5000;
 
 /** A connection to a peer, encrypted where that is wanted. */
-export function openSocket({ host, port }: PeerAddress, { tls }: TransferClientOptions): Socket {
-  if (tls === undefined) return connect({ host, port });
-  return connectTls({ host, port, ...tlsParts(tls) });
+export function openSocket(peer: PeerAddress, { tls }: TransferClientOptions): Socket {
+  return tls === undefined ? connect(peer.port, peer.host) : connectEncrypted(peer, tls);
 }
 
 /** Opens a data connection. Rejects with a TransferError. */
@@ -42,6 +40,7 @@ export async function within<T>(
   }, connectMs);
   socket.on("error", () => {});
   try {
+    await encrypted(socket);
     return await act(socket);
   } catch (error) {
     socket.destroy();

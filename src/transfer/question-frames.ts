@@ -6,6 +6,9 @@ export const LENGTH_BYTES = 4;
 export const QUESTION_BYTES_MAX = 16 * 2 ** 20;
 export const ANSWER_BYTES_MAX = 2 ** 20;
 
+/** In place of a nonce and its proof, which are as long: nothing is answered in clear. */
+export const ENCRYPTED: Buffer = Buffer.alloc(64, "this peer encrypts; ");
+
 export function framed(bytes: Uint8Array): Buffer {
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt32LE(bytes.length);

@@ -6,6 +6,8 @@
  *   asking: "PGQ2", key id [8], nonce [32] · answering: nonce [32], proof [32]
  *   asking: proof [32]
  *   asking: length u32, question · answering: length u32, answer · and so on
+ *
+ * With a certificate all of it is encrypted; a peer that begins in clear is told so.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { systemTimer, type Timer } from "#base";
@@ -20,8 +22,9 @@ import {
   proofOf,
 } from "./challenge.ts";
 import type { PeerAddress } from "./contract.ts";
-import { checkServerOptions } from "./options.ts";
-import { framed, LENGTH_BYTES, MAGIC, QUESTION_BYTES_MAX } from "./question-frames.ts";
+import { Encryption } from "./encryption.ts";
+import { checkServerOptions, type TransferTls } from "./options.ts";
+import { ENCRYPTED, framed, LENGTH_BYTES, MAGIC, QUESTION_BYTES_MAX } from "./question-frames.ts";
 
 const HANDSHAKE_MS = 5000;
 /** A question takes no longer to come, once it has begun. */
@@ -37,6 +40,8 @@ export interface QuestionServerOptions {
   readonly port?: number;
   /** All of them are accepted. */
   readonly secrets: readonly string[];
+  /** With a certificate and its key all connections are encrypted. */
+  readonly tls?: TransferTls;
   /** Called with each question; what it rejects with ends the connection. */
   readonly answer: (question: Uint8Array) => Promise<Uint8Array>;
   readonly timer?: Timer;
@@ -55,10 +60,14 @@ interface Connection {
   isIdle: boolean;
 }
 
-/** Rejects with INVALID_ARGUMENT for an address that others reach, without a secret. */
+/**
+ * Rejects with INVALID_ARGUMENT for an address that others reach, without a secret, and for what is
+ * no certificate.
+ */
 export async function openQuestionServer(options: QuestionServerOptions): Promise<QuestionServer> {
   const { host = "127.0.0.1", port = 0, secrets } = options;
   checkServerOptions({ host, secret: secrets[0] ?? "" });
+  const encryption = options.tls === undefined ? null : new Encryption(options.tls);
   const open = new Map<Socket, Connection>();
   const server = createServer((socket) => {
     socket.on("error", () => {});
@@ -70,7 +79,7 @@ export async function openQuestionServer(options: QuestionServerOptions): Promis
     open.set(socket, connection);
     socket.on("close", () => open.delete(socket));
     socket.setNoDelay(true);
-    void answerAll(socket, options, connection)
+    void answerAll({ entered: socket, encryption }, options, connection)
       .catch(() => {})
       .finally(() => socket.destroy());
   });
@@ -110,16 +119,20 @@ function endIdle(open: ReadonlyMap<Socket, Connection>): boolean {
 
 /** Until the connection ends, or does what it should not. */
 async function answerAll(
-  socket: Socket,
+  { entered, encryption }: { readonly entered: Socket; readonly encryption: Encryption | null },
   options: QuestionServerOptions,
   connection: Connection,
 ): Promise<void> {
   const { answer, timer = systemTimer } = options;
-  const reader = new ByteReader(socket);
   const within = async <Result>(ms: number, wait: Promise<Result>): Promise<Result> => {
-    const stop = timer.after(ms, () => socket.destroy());
+    const stop = timer.after(ms, () => entered.destroy());
     return await wait.finally(stop);
   };
+  const socket =
+    encryption === null
+      ? entered
+      : await within(HANDSHAKE_MS, encryption.enter(entered, ENCRYPTED));
+  const reader = new ByteReader(socket);
   if (!(await within(HANDSHAKE_MS, isAdmitted(socket, reader, options)))) return;
   for (let isFirst = true; ; isFirst = false) {
     connection.isIdle = !isFirst;

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:net";
-import { createServer as createTlsServer } from "node:tls";
 import { EngineError, messageOf } from "#base";
 import type { PeerAddress, TransferServer } from "./contract.ts";
+import { Encryption } from "./encryption.ts";
 import { Gate } from "./gate.ts";
 import { nativeContext } from "./native/native-context.ts";
 import { agentOf } from "./nixl/agent.ts";
@@ -18,21 +18,21 @@ export async function openTransferServer(
   options: TransferServerOptions = {},
 ): Promise<TransferServer> {
   checkServerOptions(options);
+  const encryption = options.tls === undefined ? null : new Encryption(options.tls);
   const nixl = agentOf(options);
   const book = new OfferBook();
   const slots = new ReadSlots();
-  const encrypted = options.tls !== undefined;
   const pieces = { bytes: 0, mapped: 0, nixl: 0 };
-  const gate = new Gate(options, {
+  const gate = new Gate(options, encryption, {
     book,
     slots,
-    native: encrypted ? null : nativeContext(),
+    native: encryption === null ? nativeContext() : null,
     nixl,
     pieces,
     stallMs: options.stallMs ?? STALL_MS,
     idleMs: options.idleMs ?? IDLE_MS,
   });
-  const listener = listenerOf(options, gate);
+  const listener = createServer((socket) => gate.enter(socket));
   const address = await listen(listener, options).catch((error: unknown) => {
     slots.release();
     void nixl?.close();
@@ -58,30 +58,6 @@ export async function openTransferServer(
       await nixl?.close();
     },
   };
-}
-
-function listenerOf(options: TransferServerOptions, gate: Gate): Server {
-  const { tls } = options;
-  if (tls === undefined) return createServer((socket) => gate.enter(socket, false));
-  const listener = createTlsServer(
-    { ...optionsOfTls(tls), handshakeTimeout: options.handshakeMs ?? STALL_MS },
-    (socket) => gate.enter(socket, true),
-  );
-  // A connection that fails before it is encrypted has no listener of its own.
-  listener.on("tlsClientError", (_error, socket) => socket.destroy());
-  return listener;
-}
-
-/** With `ca` readers show a certificate of it, too. */
-function optionsOfTls(tls: NonNullable<TransferServerOptions["tls"]>) {
-  const wanted = tls.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
-  return { ...tlsParts(tls), ...wanted };
-}
-
-/** Buffers, as Node wants them. */
-export function tlsParts(tls: NonNullable<TransferServerOptions["tls"]>) {
-  const entries = Object.entries(tls).map(([name, value]) => [name, Buffer.from(value)] as const);
-  return Object.fromEntries(entries);
 }
 
 function listen(listener: Server, options: TransferServerOptions): Promise<PeerAddress> {

@@ -1,9 +1,7 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { test } from "vitest";
 import { sharedMemory } from "#transfer";
 import { transferContract } from "../contracts/transfer.ts";
+import { Authority, NO_OPENSSL } from "../support/certificates.ts";
 
 const secret = "a secret of the fleet";
 
@@ -22,24 +20,16 @@ transferContract("ordinary memory where it could be shared", {
   client: { secret, ways: ["memory", "tcp"] },
 });
 
-/** A certificate of 127.0.0.1 that signs itself. */
-function certificate(): { cert: string; key: string } {
-  const folder = mkdtempSync(join(tmpdir(), "perigee-transfer-"));
-  const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")];
-  const asked = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x";
-  const names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert];
-  spawnSync("openssl", [...asked.split(" "), ...names]);
-  const made = { cert: readFileSync(cert, "utf8"), key: readFileSync(key, "utf8") };
-  rmSync(folder, { recursive: true });
-  return made;
-}
-
-const { cert, key } = certificate();
-transferContract("TLS", {
-  server: { secret, tls: { cert, key } },
-  client: { secret, tls: { ca: cert }, ways: ["tcp", "stream"] },
-});
-transferContract("TLS that asks readers for their certificate", {
-  server: { secret, tls: { cert, key, ca: cert } },
-  client: { secret, tls: { cert, key, ca: cert }, ways: ["stream"] },
-});
+if (NO_OPENSSL === null) {
+  using authority = new Authority();
+  const { ca } = authority;
+  const [owner, reader] = [authority.issue(), authority.issue()];
+  transferContract("TLS", {
+    server: { secret, tls: owner },
+    client: { secret, tls: { ca }, ways: ["tcp", "stream"] },
+  });
+  transferContract("TLS that asks readers for their certificate", {
+    server: { secret, tls: { ...owner, ca } },
+    client: { secret, tls: { ...reader, ca }, ways: ["stream"] },
+  });
+} else test.skip(`TLS (${NO_OPENSSL})`);

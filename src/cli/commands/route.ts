@@ -1,12 +1,11 @@
-import { readFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { EngineError } from "#base";
 import { failureText, RouterOptions, type RouterSecrets, startRouter, systemHttp } from "#cluster";
 import { API_KEY_FILE_HELP, readApiKeys, readClusterSecrets, readWorkerKey } from "../api-keys.ts";
 import { explanationText } from "../explanation.ts";
-import { fileProblem } from "../file-problem.ts";
 import { SchemaFlags } from "../flags.ts";
 import { giveFreedMemoryBack } from "../freed-memory.ts";
+import { readPem, readPemPair } from "../pem-files.ts";
 import { startLines } from "../start-lines.ts";
 import { untilStopped } from "../until-stopped.ts";
 
@@ -89,30 +88,16 @@ async function readSecrets(flags: RouteFlags, warn: Warn): Promise<RouterSecrets
   const [clusterSecret] = await readClusterSecrets(flags.clusterSecretFile, warn);
   const workerApiKey = await readWorkerKey(flags.workerApiKeyFile, warn);
   const workerCa = await readPem(flags.workerCa);
-  const [cert, key] = [await readPem(flags.tlsCert), await readPem(flags.tlsKey)];
-  if ((cert === null) !== (key === null)) {
-    const missing = cert === null ? "--tls-cert" : "--tls-key";
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      `Cannot use TLS: --tls-cert and --tls-key go together, ${missing} is missing`,
-      { param: missing },
-    );
-  }
+  const tls = await readPemPair(
+    { flag: "--tls-cert", file: flags.tlsCert },
+    { flag: "--tls-key", file: flags.tlsKey },
+  );
   return {
     ...(clusterSecret !== undefined && { clusterSecret }),
     ...(workerApiKey !== null && { workerApiKey }),
     ...(workerCa !== null && { workerCa }),
-    ...(cert !== null && key !== null && { tls: { cert, key } }),
+    ...(tls !== null && { tls }),
   };
-}
-
-async function readPem(file: string | undefined): Promise<string | null> {
-  if (file === undefined) return null;
-  try {
-    return await readFile(file, "utf8");
-  } catch (cause) {
-    throw fileProblem({ action: "read", file, wanted: "a PEM file", cause });
-  }
 }
 
 async function explain(

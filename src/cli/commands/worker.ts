@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { type Command, Option } from "commander";
+import { EngineError } from "#base";
 import {
   RedisAnnouncer,
   RedisLink,
@@ -18,6 +19,7 @@ import { readClusterSecrets } from "../api-keys.ts";
 import type { LoadRequest } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
 import { addMockFlags, readMocks } from "../mock-flags.ts";
+import { type PemPair, readPem, readPemPair } from "../pem-files.ts";
 import {
   addServeFlags,
   type Departure,
@@ -38,8 +40,29 @@ const ANY_HOST = new Set(["0.0.0.0", "[::]"]);
 
 const workerFlags = new SchemaFlags(WorkerOptions);
 
+/** Files beside the settings. */
+const FILES: readonly (readonly [string, string])[] = [
+  [
+    "--cluster-secret-file <file>",
+    "File with the secret that routers send to workers; of several lines all are accepted.",
+  ],
+  [
+    "--kv-transfer-tls-cert <file>",
+    "Certificate (PEM) of this worker: keys and values go to and from workers with TLS alone.",
+  ],
+  ["--kv-transfer-tls-key <file>", "Key (PEM) of --kv-transfer-tls-cert."],
+  [
+    "--kv-transfer-tls-ca <file>",
+    "Certificates (PEM) of the authorities of workers, which then all must show one; none: " +
+      "those that Node.js knows, and workers that ask need not show one.",
+  ],
+];
+
 interface WorkerFlags extends ServeFlags {
   readonly clusterSecretFile?: string;
+  readonly kvTransferTlsCert?: string;
+  readonly kvTransferTlsKey?: string;
+  readonly kvTransferTlsCa?: string;
 }
 
 /** `perigee worker`. */
@@ -56,11 +79,9 @@ export function defineWorker(command: Command): void {
   });
   workerFlags.addTo(command, FLEET_HEADING);
   addMockFlags(command);
-  const secretFile = new Option(
-    "--cluster-secret-file <file>",
-    "File with the secret that routers send to workers; of several lines all are accepted.",
-  );
-  command.addOption(secretFile.helpGroup(FLEET_HEADING));
+  for (const [flag, help] of FILES) {
+    command.addOption(new Option(flag, help).helpGroup(FLEET_HEADING));
+  }
   addServeFlags(command);
 }
 
@@ -68,10 +89,41 @@ async function readRole(flags: WorkerFlags, warn: (text: string) => void): Promi
   const config = WorkerOptions.parse(workerFlags.collect(flags));
   const redis = config.redis ?? process.env[REDIS_VARIABLE] ?? null;
   const secrets = await readClusterSecrets(flags.clusterSecretFile, warn);
-  return roleOf({ ...config, redis }, secrets);
+  const tls = await readTransferTls(flags);
+  if (tls !== null && config.kvTransferNixl !== null) {
+    const problem = "--kv-transfer-tls-cert cannot be combined with --kv-transfer-nixl";
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot use ${problem}, whose network encrypts nothing; leave one of them out`,
+      { param: "--kv-transfer-nixl" },
+    );
+  }
+  return roleOf({ ...config, redis }, { secrets, tls });
 }
 
-function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
+/** What is encrypted between workers, by which certificates; null: nothing. */
+async function readTransferTls(flags: WorkerFlags): Promise<TransferTls | null> {
+  const pair = await readPemPair(
+    { flag: "--kv-transfer-tls-cert", file: flags.kvTransferTlsCert },
+    { flag: "--kv-transfer-tls-key", file: flags.kvTransferTlsKey },
+  );
+  const ca = await readPem(flags.kvTransferTlsCa);
+  if (pair !== null) return { ...pair, ca };
+  if (ca === null) return null;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    "Cannot use --kv-transfer-tls-ca: needs --kv-transfer-tls-cert and --kv-transfer-tls-key, " +
+      "both are missing",
+    { param: "--kv-transfer-tls-cert" },
+  );
+}
+
+type TransferTls = PemPair & { readonly ca: string | null };
+
+function roleOf(
+  config: WorkerConfig,
+  { secrets, tls }: { readonly secrets: readonly string[]; readonly tls: TransferTls | null },
+): FleetRole {
   const advertised = config.advertise === null ? null : readUrl(config.advertise);
   const { role, kvTransferHost: host = null, kvTransferPort: port, kvTransferPath: path } = config;
   const { kvTransferNixl: nixl } = config;
@@ -81,7 +133,7 @@ function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
     kvTransfer: travels
       ? {
           ...(host !== null && { host }),
-          ...{ port, path, nixl, secrets: [...secrets], memoryAlone: role === "kv" },
+          ...{ port, path, nixl, tls, secrets: [...secrets], memoryAlone: role === "kv" },
         }
       : null,
     identify: (listening): WorkerIdentity => {

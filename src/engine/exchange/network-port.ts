@@ -9,36 +9,39 @@ import {
   type PlacedMemory,
   placedMemory,
   sharedRegion,
+  type TransferTls,
 } from "#transfer";
 import type { PeerPort } from "./peer-port.ts";
 
 type Listening = Pick<
   NonNullable<EngineOptions["kvTransfer"]>,
-  "host" | "port" | "nixl" | "secrets"
+  "host" | "port" | "nixl" | "secrets" | "tls"
 >;
 
 /**
  * Opens this engine's connection to others. Rejects with INVALID_ARGUMENT for an address that other
- * machines reach without a secret, for a NIXL that cannot be used, and where the address cannot be.
+ * machines reach without a secret, for a NIXL or a certificate that cannot be used, and where the
+ * address cannot be.
  */
 export async function openPeerPort(
-  { host, port, nixl, secrets }: Listening,
+  { host, port, nixl, secrets, tls: given }: Listening,
   timer: Timer,
 ): Promise<PeerPort> {
   const [secret = "", ...formerSecrets] = secrets;
-  const own = { ...(secret !== "" && { secret }), ...(nixl !== null && { nixl }) };
+  const tls = tlsOf(given);
+  const own = { ...(secret !== "" && { secret }), ...(nixl !== null && { nixl }), ...tls };
   const data = await openTransferServer({ host, ...own, formerSecrets });
   let forgotten: (description: string) => void = () => {};
   const onForgotten = (description: string) => forgotten(description);
   const client = openTransferClient({ ...own, onForgotten });
   const placed: PlacedMemory[] = [];
-  const asker = openAsker({ secret, timer });
+  const asker = openAsker({ secret, ...tls, timer });
   let answer: (message: Uint8Array) => Promise<Uint8Array> = async () => {
     throw new Error("Cannot answer yet: the model is being loaded");
   };
   try {
     const questions = await openQuestionServer({
-      ...{ host, port, secrets, timer },
+      ...{ host, port, secrets, timer, ...tls },
       answer: (message) => answer(message),
     });
     return {
@@ -75,4 +78,10 @@ export async function openPeerPort(
     await data.close();
     throw error;
   }
+}
+
+function tlsOf(given: Listening["tls"]): { readonly tls?: TransferTls } {
+  if (given === null) return {};
+  const { cert, key, ca } = given;
+  return { tls: { cert, key, ...(ca !== null && { ca }) } };
 }

@@ -113,7 +113,7 @@ export class PlayedPeer implements AsyncDisposable {
     answer: (ask: BlockAsk, peer: PlayedPeer) => Promise<BlockAnswer | Uint8Array> | Uint8Array,
     count: () => Promise<Uint8Array> = () => Promise.reject(new Error("It does not say")),
   ): Promise<PlayedPeer> {
-    const address = { host: "127.0.0.1", port: 0, nixl: null, secrets: [] };
+    const address = { host: "127.0.0.1", port: 0, nixl: null, tls: null, secrets: [] };
     const peer = new PlayedPeer(await openPeerPort(address, systemTimer));
     peer.port.onAsk(async (message) => {
       if (message.length === 0) return message;
