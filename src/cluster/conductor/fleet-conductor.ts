@@ -38,6 +38,8 @@ export interface FleetConductorOptions {
 
 /** A group's part of an explanation, with names of workers. */
 export interface GroupExplanation extends ExplainedDecision {
+  /** Of the request, or else the fleet's; null: none. */
+  readonly deadlines: { readonly ttftMs: number | null; readonly tbtMs: number | null };
   readonly idOf: (instance: InstanceNumber) => string | null;
 }
 
@@ -145,7 +147,12 @@ export class FleetConductor implements RequestPlanner {
     const { conductor } = survey.group;
     const request = this.#requestOf(ask.request, survey);
     const found = conductor.explain(request, survey.held, placed?.at ?? null);
-    return { ...found, idOf: (instance) => conductor.idOf(instance) };
+    const isSplit = pooled !== null && found.decision.type === "accepted";
+    const decision = isSplit
+      ? this.#chosenOf(ask, pooled, found.decision).decision
+      : found.decision;
+    const deadlines = deadlinesOf(ask.request, this.#options.config);
+    return { ...found, decision, deadlines, idOf: (instance) => conductor.idOf(instance) };
   }
 
   /** Groups with their errors of prediction, by name. */

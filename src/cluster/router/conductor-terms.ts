@@ -3,9 +3,11 @@ import { decisionLine, type GroupExplanation } from "#cluster/conductor";
 
 export function conductorJson(found: GroupExplanation | null): unknown {
   if (found === null) return null;
-  const { decision, prefill, decode, idOf } = found;
+  const { decision, prefill, decode, deadlines, idOf } = found;
   return {
     decision: JSON.parse(decisionLine(decision, idOf)),
+    /** The request's own, else the router's; null: none. They hold once speeds are known. */
+    deadlines_ms: { ttft: deadlines.ttftMs, tbt: deadlines.tbtMs },
     /** Those that compute prompts: all terms in ms, of which the least sum gets it. */
     prefill: prefill.map((terms) => ({
       id: idOf(terms.instance),

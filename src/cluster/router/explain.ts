@@ -63,7 +63,10 @@ async function explain(
   const query = { ...prompts.query, ...fields, excluded: new Set<string>() };
   const found = context.dispatcher.explain(query);
   const ask = context.dispatcher.planAskOf(query);
-  const terms = ask === null ? null : context.conductor.explain(ask);
+  // Among equals a policy may choose another one when it is asked again.
+  const { choice } = found;
+  const choose = choice === null ? {} : { choose: () => choice };
+  const terms = ask === null ? null : context.conductor.explain({ ...ask, ...choose });
   return { ...explanationJson(context, prompts, found), conductor: conductorJson(terms) };
 }
 

@@ -348,4 +348,20 @@ describe("the conductor of a live fleet", () => {
     expect(fleet.seen.decisions).toEqual([]);
     expect(fleet.dispatcher.books.openCount).toBe(0);
   });
+
+  test("[CO55] an explanation says what is then decided, also where a prompt is computed", () => {
+    const fleet = liveFleet(["p1", "d1"], { tbtDeadlineMs: 400 });
+    warmUp(fleet);
+    for (const promptTokens of [20, 200, 5000]) {
+      const own = { promptTokens };
+      const ask = fleet.dispatcher.planAskOf(requestOf("asked", own));
+      const found = ask === null ? null : fleet.conductor.explain(ask);
+      const { chosen, decode } = found?.decision ?? { chosen: null, decode: null };
+      const routed = route(fleet, "asked", own);
+      const name = (at: number | null | undefined) => (at == null ? null : found?.idOf(at));
+      expect(name(decode)).toBe("d1");
+      expect(name(chosen?.instance)).toBe(routed.source?.workerId ?? "d1");
+      routed.reservation.end("ended");
+    }
+  });
 });
