@@ -53,6 +53,8 @@ export interface Offer {
    * for a piece that the reader did not ask for. A reader that cannot reach placed ranges fails.
    */
   ready(index: number, ranges: PieceRanges, onSent?: () => void): void;
+  /** A peer has begun to read it. */
+  readonly begun: boolean;
   /** The pieces that are missing will never be ready. */
   fail(reason: string): void;
   /** Settles when no memory of the offer is read any more. It never rejects. */

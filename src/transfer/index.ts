@@ -52,6 +52,7 @@ export type {
 } from "./options.ts";
 export { placedMemory } from "./placed-memory.ts";
 export {
+  type AskingPeer,
   openQuestionServer,
   type QuestionServer,
   type QuestionServerOptions,

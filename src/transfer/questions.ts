@@ -43,8 +43,16 @@ export interface QuestionServerOptions {
   /** With a certificate and its key all connections are encrypted. */
   readonly tls?: TransferTls;
   /** Called with each question; what it rejects with ends the connection. */
-  readonly answer: (question: Uint8Array) => Promise<Uint8Array>;
+  readonly answer: (question: Uint8Array, from: AskingPeer) => Promise<Uint8Array>;
   readonly timer?: Timer;
+}
+
+/** Who asks, as far as its connection tells. */
+export interface AskingPeer {
+  /** Its connection has ended: it cannot be answered. */
+  readonly isGone: boolean;
+  /** Calls back once its connection has ended, at once where it has; the result ends that. */
+  onGone(run: () => void): () => void;
 }
 
 /** Listens for questions. */
@@ -55,9 +63,23 @@ export interface QuestionServer {
   close(): Promise<void>;
 }
 
-interface Connection {
+class Connection implements AskingPeer {
   /** It waits for its next question. */
-  isIdle: boolean;
+  isIdle = false;
+  readonly #waiting = new Set<() => void>();
+  isGone = false;
+
+  onGone(run: () => void): () => void {
+    if (this.isGone) run();
+    else this.#waiting.add(run);
+    return () => this.#waiting.delete(run);
+  }
+
+  end(): void {
+    this.isGone = true;
+    for (const run of this.#waiting) run();
+    this.#waiting.clear();
+  }
 }
 
 /**
@@ -75,9 +97,12 @@ export async function openQuestionServer(options: QuestionServerOptions): Promis
       socket.destroy();
       return;
     }
-    const connection: Connection = { isIdle: false };
+    const connection = new Connection();
     open.set(socket, connection);
-    socket.on("close", () => open.delete(socket));
+    socket.on("close", () => {
+      open.delete(socket);
+      connection.end();
+    });
     socket.setNoDelay(true);
     void answerAll({ entered: socket, encryption }, options, connection)
       .catch(() => {})
@@ -142,7 +167,7 @@ async function answerAll(
     if (head === null || bytes > QUESTION_BYTES_MAX) return;
     const question = await within(QUESTION_MS, reader.take(bytes));
     if (question === null) return;
-    socket.write(framed(await answer(question)));
+    socket.write(framed(await answer(question, connection)));
   }
 }
 

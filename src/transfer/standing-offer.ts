@@ -66,6 +66,10 @@ export class StandingOffer implements Offer {
     this.#timer.unref();
   }
 
+  get begun(): boolean {
+    return this.#reader !== null;
+  }
+
   ready(index: number, ranges: PieceRanges, onSent?: () => void): void {
     const { pieces, pieceBytesMax } = this.#options;
     const inside = Number.isInteger(index) && index >= 0 && index < pieces;

@@ -1,7 +1,13 @@
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemTimer, type Timer } from "#base";
-import { type Asking, openAsker, openQuestionServer, type QuestionServer } from "#transfer";
+import {
+  type Asking,
+  type AskingPeer,
+  openAsker,
+  openQuestionServer,
+  type QuestionServer,
+} from "#transfer";
 
 const opened: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -110,6 +116,28 @@ describe("connections of questions", () => {
     const ended = await asked(server);
     await server.close();
     await expect.poll(() => [ended.kept, running]).toEqual([0, 0]);
+  });
+
+  test("[TR91] tell who answers of their end, once, whenever it is asked for", async () => {
+    const told: string[] = [];
+    const peers: AskingPeer[] = [];
+    const server = await openQuestionServer({
+      secrets: [],
+      answer: async (question, from) => {
+        peers.push(from);
+        from.onGone(() => told.push(text(question)));
+        from.onGone(() => told.push("never"))();
+        return question;
+      },
+    });
+    opened.push(server);
+    const asker = openAsker({ secret: "" });
+    for (const word of ["one", "two"]) await asker.ask(server.address, Buffer.from(word), how);
+    expect([told, peers[0]?.isGone]).toEqual([[], false]);
+    asker.close();
+    await expect.poll(() => told).toEqual(["one", "two"]);
+    peers[1]?.onGone(() => told.push("late"));
+    expect([told.at(-1), peers[0]?.isGone]).toEqual(["late", true]);
   });
 
   test("[TR63] whose question was given up are not used again", async () => {

@@ -2,6 +2,7 @@ import { EngineError, messageOf } from "#base";
 import { type EngineRequest, firstKeyOf, PEER_CLIENT, type RequestKey } from "#engine/protocol";
 import { type LookUp, Occupation, scopeKey, type TransferLevel } from "#kvcache";
 import { SamplingParams } from "#sampling";
+import type { AskingPeer } from "#transfer";
 import {
   type BlockAnswer,
   type BlockAsk,
@@ -29,10 +30,17 @@ interface Export {
   /** It is not sent any more. */
   over: boolean;
   stopWatching: () => void;
+  stopAwaiting: () => void;
 }
 
 /** A reader that takes nothing for so long is gone. */
 const STILL_MS = 30_000;
+
+/** Who asked begins to read within some steps of its own, or never. */
+const UNREAD_MS = 15_000;
+
+/** It has ended, or has more connections than it keeps: then it reads at its next turn. */
+const GONE_MS = 5000;
 
 /** Most transfers to other engines at a time. */
 const EXPORTS_MAX = 1024;
@@ -76,6 +84,7 @@ export class BlockExports {
    */
   async answer(
     message: Uint8Array,
+    from: AskingPeer,
     bring: (ask: BlockAsk) => Promise<void> = async () => {},
   ): Promise<Uint8Array> {
     // Asked only whether this engine runs.
@@ -85,7 +94,8 @@ export class BlockExports {
       if (counted !== null) return encodeCount(await this.#counts.of(counted));
       const ask = this.#checked(message);
       await bring(ask);
-      return encodeAnswer(await this.#begin(ask));
+      if (from.isGone) throw new Error("Cannot answer: who asked has ended");
+      return encodeAnswer(await this.#begin(ask, from));
     } catch (error) {
       return encodeAnswer({ error: messageOf(error).slice(0, 2000) });
     }
@@ -166,21 +176,40 @@ export class BlockExports {
     return ask;
   }
 
-  async #begin(ask: BlockAsk): Promise<BlockAnswer> {
+  /** Ends a transfer that nothing begins to read: who asked may have ended meanwhile. */
+  #awaitReader(one: Export, from: AskingPeer): void {
+    const { timer } = this.#parts;
+    const endUnread = (ms: number, why: string) =>
+      timer.after(ms, () => {
+        if (!one.offer.begun) this.#fail(one, why);
+      });
+    const stopUnread = endUnread(UNREAD_MS, `nothing began to read it in ${UNREAD_MS} ms`);
+    let stopGone = () => {};
+    const stopListening = from.onGone(() => {
+      stopGone = endUnread(GONE_MS, "who asked for it has ended");
+    });
+    one.stopAwaiting = () => {
+      stopUnread();
+      stopListening();
+      stopGone();
+    };
+  }
+
+  async #begin(ask: BlockAsk, from: AskingPeer): Promise<BlockAnswer> {
     const { cache, port, identity, traffic, stages } = this.#parts;
-    const { tokens, from, cacheSalt } = ask;
+    const { tokens, from: first, cacheSalt } = ask;
     const scope = scopeKey({ loraId: null, cacheSalt });
     const prompt: LookUp = { scope, tokens, keys: null };
     const stored = cache.match(scope, tokens).blocks.length;
     const all = storedBlocks(tokens.length, cache.blockTokens, cache.storesTails);
-    const full = Math.min(all, from + ask.blocks);
+    const full = Math.min(all, first + ask.blocks);
     const level = this.#levelFor(ask, prompt, full);
     const occupation = new Occupation();
-    const start = { prompt, from, level, isSpare: ask.spare, occupation };
+    const start = { prompt, from: first, level, isSpare: ask.spare, occupation };
     // What is farther away is brought there by the request that continues it.
     const near = cache.peers.sends.reach(start, full);
     const wanted = ask.compute && !this.#parts.memoryAlone ? full : near;
-    const blocks = wanted - from;
+    const blocks = wanted - first;
     if (blocks <= 0) return { offer: null, level, port: 0, blocks: 0, storedBlocks: stored };
     const computes = near < wanted;
     const key = computes ? this.#nextKey++ : null;
@@ -193,7 +222,7 @@ export class BlockExports {
     const transfer = this.#nextTransfer();
     const one: Export = {
       ...{ transfer, offer, occupation, wanted, computing: key, computed: !computes },
-      ...{ over: false, stopWatching: () => {} },
+      ...{ over: false, stopWatching: () => {}, stopAwaiting: () => {} },
     };
     this.#exports.set(transfer, one);
     if (key !== null) {
@@ -203,6 +232,7 @@ export class BlockExports {
     cache.peers.sends.start(transfer, start);
     traffic.startOutgoing(transfer, offer);
     this.#watch(one, 0);
+    this.#awaitReader(one, from);
     const { deadlineMs } = ask;
     // Told before any step whose blocks they send.
     const theirs = stages?.offer({ transfer, pieces: blocks * cache.groupCount, deadlineMs });
@@ -243,6 +273,7 @@ export class BlockExports {
     const { transfer, computing, occupation } = one;
     one.over = true;
     one.stopWatching();
+    one.stopAwaiting();
     this.#exports.delete(transfer);
     this.#counts.end(one.offer.id);
     traffic.endOutgoing(transfer);

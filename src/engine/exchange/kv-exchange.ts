@@ -1,5 +1,6 @@
 import type { EngineRequest, KvFill, RequestKey, StepOutput } from "#engine/protocol";
 import type { EndedReceive } from "#kvcache";
+import type { BlockAsk } from "./block-ask.ts";
 import { BlockExports } from "./block-exports.ts";
 import { BlockFills, type EndedFill } from "./block-fills.ts";
 import { BlockImports, type RefusedImport } from "./block-imports.ts";
@@ -28,7 +29,8 @@ export class KvExchange {
         if (!this.#imports.abort(key)) parts.engine.abort(key);
       },
     });
-    parts.port.onAsk((message) => this.#exports.answer(message, (ask) => this.#loads.bring(ask)));
+    const bring = (ask: BlockAsk) => this.#loads.bring(ask);
+    parts.port.onAsk((message, from) => this.#exports.answer(message, from, bring));
   }
 
   /** Where other engines find this one's blocks. */

@@ -36,13 +36,13 @@ export async function openPeerPort(
   const client = openTransferClient({ ...own, onForgotten });
   const placed: PlacedMemory[] = [];
   const asker = openAsker({ secret, ...tls, timer });
-  let answer: (message: Uint8Array) => Promise<Uint8Array> = async () => {
+  let answer: Parameters<PeerPort["onAsk"]>[0] = async () => {
     throw new Error("Cannot answer yet: the model is being loaded");
   };
   try {
     const questions = await openQuestionServer({
       ...{ host, port, secrets, timer, ...tls },
-      answer: (message) => answer(message),
+      answer: (message, from) => answer(message, from),
     });
     return {
       address: questions.address,

@@ -1,5 +1,6 @@
 /** How engines reach each other: what this room needs of `#transfer`. */
 import type {
+  AskingPeer,
   CopyPlaced,
   PieceRanges,
   PiecesByWay,
@@ -20,6 +21,8 @@ export interface PortOffer {
   readonly id: string;
   /** The piece's bytes, which stay unchanged until `sent` is called or the offer has ended. */
   ready(piece: number, ranges: PieceRanges, sent: () => void): void;
+  /** An engine has begun to read it. */
+  readonly begun: boolean;
   /** Ends the offer: the reader is told why. */
   fail(reason: string): void;
   /** Settles when all pieces were sent, or are not read any more. */
@@ -73,6 +76,6 @@ export interface PeerPort {
   /** Rejects when there is no answer in time. */
   ask(ask: PortAsk): Promise<Uint8Array>;
   /** Answers other engines' questions. */
-  onAsk(answer: (message: Uint8Array) => Promise<Uint8Array>): void;
+  onAsk(answer: (message: Uint8Array, from: AskingPeer) => Promise<Uint8Array>): void;
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { encodeCount } from "../../../src/engine/exchange/block-ask.ts";
 import type { PeerPort, PortOffer } from "../../../src/engine/exchange/peer-port.ts";
 import { PeerTraffic } from "../../../src/engine/exchange/peer-traffic.ts";
-import { expectNothingHeld, GREEDY, ids, load, PlayedPeer, sourceOf } from "./peers.ts";
+import { expectNothingHeld, GREEDY, identityOf, ids, load, PlayedPeer, sourceOf } from "./peers.ts";
 
 const PROMPT = { promptTokenIds: ids(1, 160) };
 
@@ -31,6 +31,28 @@ test("[KV73] a request that ends while its blocks are asked for leaves them", as
   expect(await offer?.ended).toMatchObject({ outcome: "abandoned" });
   await expectNothingHeld(decode);
 });
+
+test.each([true, false])(
+  "[TR91] an engine that ends before it reads leaves nothing held where it asked: computed %s",
+  async (compute) => {
+    const { llm: prefill } = await load();
+    await using _prefill = prefill;
+    if (!compute) await prefill.generate([PROMPT], GREEDY);
+    const peer = await PlayedPeer.open(() => Buffer.alloc(0));
+    const tokens = Int32Array.from(PROMPT.promptTokenIds);
+    const { blockTokens, ...identity } = identityOf(prefill);
+    const answer = await peer.ask(prefill, {
+      ...{ ...identity, blockTokens, cacheSalt: null, tokens, from: 0, blocks: 8 },
+      ...{ compute, priority: 0, deadlineMs: 600_000 },
+    });
+    expect(answer).toMatchObject({ offer: expect.any(String), blocks: 8 });
+    await peer.port.close();
+    const begunMs = performance.now();
+    await expectNothingHeld(prefill);
+    expect(performance.now() - begunMs).toBeLessThan(9000);
+  },
+  15_000,
+);
 
 test("[KV73] blocks that are offered before there is a place for them are left, and only then", () => {
   const left: string[] = [];
