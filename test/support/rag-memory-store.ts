@@ -1,5 +1,5 @@
 import type { Chunk, CorpusInfo, CorpusSpec, Hit, StoredChunk, StoredDocument } from "#rag";
-import { passes, type StoreQuery, type VectorStore } from "#rag";
+import { type Filter, passes, type StoreQuery, type VectorStore } from "#rag";
 
 /** A call of a store, before it is carried out; what it throws is the call's error. */
 export type StoreHook = (method: string, detail: unknown) => void | Promise<void>;
@@ -74,6 +74,12 @@ export class MemoryStore implements VectorStore {
       .map((chunk) => ({ chunk, score: vector === null ? 0 : dot(vector, chunk.vector) }))
       .sort((one, other) => other.score - one.score || (one.chunk.id < other.chunk.id ? -1 : 1))
       .slice(0, limit);
+  }
+
+  async count(corpus: string, filter: Filter | null): Promise<number> {
+    await this.#hook("count", corpus);
+    const found = [...this.#chunks(corpus).values()];
+    return found.filter((chunk) => filter === null || passes(filter, chunk.attributes)).length;
   }
 
   async documents(corpus: string): Promise<StoredDocument[]> {
