@@ -246,7 +246,11 @@ function documentProblems(path, text, paths, code) {
 /** Every runtime dependency has a reason. @param {Files} files @returns {Violation[]} */
 export function dependencies(files) {
   const manifest = JSON.parse(files.get("package.json") ?? "{}");
-  const declared = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
+  const declared = Object.keys({
+    ...manifest.dependencies,
+    ...manifest.optionalDependencies,
+    ...manifest.peerDependencies,
+  });
   const architecture = files.get("ARCHITECTURE.md") ?? "";
   const used = new Set();
   const found = [];

@@ -25,3 +25,9 @@ export function sameCorpus(stored: CorpusSpec, wanted: CorpusSpec): void {
     );
   }
 }
+
+/** A call after `close`. */
+export function closedStore(): EngineError {
+  const message = "Cannot use the store: it must be open, current value is closed; open it again";
+  return new EngineError("STORE_UNAVAILABLE", message);
+}

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { assert, EngineError, messageOf } from "#base";
 import type { Chunk, StoredChunk } from "#rag/texts";
+import { closedStore } from "./corpus-errors.ts";
 import type { Filter } from "./filter.ts";
 import { FolderLock } from "./folder-lock.ts";
 import type {
@@ -140,7 +141,7 @@ export class FolderStore implements VectorStore {
     method: Method,
     ...values: FolderValues<Method>
   ): Promise<FolderResult<Method>> {
-    if (this.#closing !== null) throw unavailable("use the store", "it was closed; open it again");
+    if (this.#closing !== null) throw closedStore();
     this.#starting ??= this.#worker === null ? this.#restart() : null;
     await this.#starting;
     // The thread answers with what the method returns there.

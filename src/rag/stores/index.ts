@@ -25,6 +25,19 @@
  *   row-states.ts        what rows are used for
  *   folder-errors.ts     failures of files as errors with a remedy
  *
+ * In Milvus, by its official client:
+ *
+ *   milvus-store.ts      the store: what is sent, what is asked
+ *   milvus-address.ts    addresses, and what they may say
+ *   milvus-client.ts     the connection: answers checked, what the server can do
+ *   milvus-corpora.ts    corpora as partitions of collections
+ *   milvus-schema.ts     a collection's fields and indexes: made, and compared
+ *   milvus-rows.ts       chunks as rows
+ *   milvus-filter.ts     filters as expressions
+ *   milvus-words.ts      how rare words are, for servers without BM25
+ *   milvus-errors.ts     what a server says as errors with a remedy
+ *   milvus-notes.ts      what a server lacks
+ *
  * Invariant: a corpus in a folder has what SQLite's last transaction committed. Vectors are written
  * before it, and their index is derived.
  *
