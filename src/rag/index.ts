@@ -40,6 +40,8 @@ export {
   LocalEmbedder,
   LocalReranker,
   openEmbedder,
+  RemoteEmbedder,
+  type RemoteOptions,
   type Reranker,
 } from "#rag/embedders";
 export {

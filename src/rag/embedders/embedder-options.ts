@@ -1,4 +1,5 @@
 import type { LlmOptions } from "#engine";
+import type { RemoteOptions } from "./remote-options.ts";
 
 /** What is put before texts. */
 export interface EmbedderPrompts {
@@ -16,4 +17,6 @@ export interface EmbedderOptions {
   readonly dimensions?: number;
   /** Of a local model: device, number format, threads. */
   readonly engine?: LlmOptions;
+  /** Of an address: the model there, its key, and how it is asked. */
+  readonly remote?: RemoteOptions;
 }

@@ -4,12 +4,10 @@ import { type EmbeddingInfo, LLM, type TextCodec } from "#engine";
 import type { Embedder, EmbedOptions } from "./embedder.ts";
 import type { EmbedderOptions, EmbedderPrompts } from "./embedder-options.ts";
 import { knownPrompts } from "./known-prompts.ts";
+import { countWith } from "./token-count.ts";
 import { unitVector } from "./unit-vector.ts";
 
 const DIGITS = 32;
-
-/** Characters of a text that are encoded at once where tokens are counted. */
-const COUNTED_UNITS = 64 * 2 ** 10;
 
 /** Names of prompts in a model's files: the first that is there is used. */
 const QUERY_NAMES = ["query"];
@@ -80,19 +78,8 @@ export class LocalEmbedder implements Embedder {
   }
 
   async countTokens(texts: readonly string[], { signal }: EmbedOptions = {}): Promise<number[]> {
-    signal?.throwIfAborted();
-    const pieces = texts.map((text) => piecesOf(this.prompts.document + text));
-    const lists = await this.#codec.encodeAll(pieces.flat(), {
-      addSpecialTokens: false,
-      ...(signal && { signal }),
-    });
-    const { before, after } = this.#codec.frame;
-    let place = 0;
-    return pieces.map(({ length }) => {
-      const own = lists.slice(place, place + length);
-      place += length;
-      return own.reduce((sum, ids) => sum + ids.length, before.length + after.length);
-    });
+    const prompted = texts.map((text) => this.prompts.document + text);
+    return countWith(this.#codec, prompted, signal);
   }
 
   embedQueries(texts: readonly string[], options: EmbedOptions = {}): Promise<Float32Array[]> {
@@ -143,23 +130,6 @@ function promptsOf(
   const has = Object.values(prompts).some((text) => text !== "");
   const { query = "", document = "" } = given ?? (has ? own : (knownPrompts(name) ?? {}));
   return { query, document };
-}
-
-/** A text in pieces that end before white space, where that is near. */
-function piecesOf(text: string): string[] {
-  const pieces: string[] = [];
-  let rest = text;
-  while (rest.length > COUNTED_UNITS) {
-    const end = Math.max(
-      rest.lastIndexOf(" ", COUNTED_UNITS),
-      rest.lastIndexOf("\n", COUNTED_UNITS),
-    );
-    const cut = end > COUNTED_UNITS / 2 ? end : COUNTED_UNITS;
-    pieces.push(rest.slice(0, cut));
-    rest = rest.slice(cut);
-  }
-  pieces.push(rest);
-  return pieces;
 }
 
 function checkDimensions(dimensions: number, most: number, name: string): void {
