@@ -25,7 +25,7 @@ const END_MS = 10_000;
 const GRACE_MS = 1000;
 
 export interface StageLinkParts {
-  /** The file that the stage's process runs. */
+  /** The file that the stage's process runs, with this process's id. */
   readonly entry: string;
   readonly plan: StagePlan;
   /** Of all stages. */
@@ -93,7 +93,8 @@ export class StageLink {
     this.slots = HiddenSlots.create(plan.slots);
     // Its output is diagnosis: the first stage's standard output may be an answer.
     const stdio = ["ignore", 2, 2, "pipe", this.slots.fd] as const;
-    this.#process = spawn(process.execPath, [entry], { stdio: [...stdio], windowsHide: true });
+    const words = [entry, String(process.pid)];
+    this.#process = spawn(process.execPath, words, { stdio: [...stdio], windowsHide: true });
     // As `stdio` has it; of a process that could not be started there may be none.
     const stream = this.#process.stdio[STREAM_FD] as Duplex;
     this.#channel = new FrameChannel(stream);

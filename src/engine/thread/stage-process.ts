@@ -2,6 +2,7 @@
 import { Socket } from "node:net";
 import { systemClock, systemTimer } from "#base";
 import {
+  endWithParent,
   FrameChannel,
   type FromStage,
   STREAM_FD,
@@ -11,6 +12,8 @@ import {
 import { StageLoad } from "./load-stage.ts";
 
 const LEAVE_MS = 100;
+
+if (!endWithParent(Number(process.argv[2]))) process.exit(1);
 
 // Signals of a terminal reach all processes of its group: the first stage decides what ends.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});

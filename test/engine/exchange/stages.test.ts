@@ -1,5 +1,5 @@
 /** Blocks of an engine with several stages, each of which sends its own layers'. */
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { LLM, type LoadOptions } from "#engine";
 import { decodeAnswer, encodeAnswer } from "../../../src/engine/exchange/block-ask.ts";
 import type { PeerPort, PortRead } from "../../../src/engine/exchange/peer-port.ts";
@@ -103,6 +103,30 @@ test("[PP8] a worker that is killed leaves no stage behind", async () => {
   await worker.end("SIGKILL");
   await until("all stages end", () => !all.some(isAlive));
 });
+
+/** Stages that are stopped cannot look whether the one before them is there. */
+test.runIf(process.platform === "linux").each([
+  ["the last one", (stages: readonly number[]) => stages.slice(-1)],
+  ["all of them", (stages: readonly number[]) => stages],
+])(
+  "[PP19] a worker that is killed leaves no stage behind that hangs: %s",
+  async (_, hanging) => {
+    const words = ["worker", "--port", "0", "--device", "cpu", "--threads", "1"];
+    const worker = await FleetProcess.start([...words, "--pipeline-stages", "3"]);
+    const all = allStagesOf(worker.pid ?? 0);
+    expect(all.filter(isAlive)).toHaveLength(2);
+    onTestFinished(() => {
+      for (const pid of all.filter(isAlive)) process.kill(pid, "SIGKILL");
+    });
+    for (const pid of hanging(all)) process.kill(pid, "SIGSTOP");
+    await worker.end("SIGKILL");
+    const killedMs = performance.now();
+    await until("all stages end", () => !all.some(isAlive));
+    // A stage that could still look waits 10 s for the one behind it.
+    expect(performance.now() - killedMs).toBeLessThan(5000);
+  },
+  60_000,
+);
 
 test("[TR70] an engine of several stages fetches nothing, and computes what it is told to fetch", async () => {
   await using other = await LLM.load("models/pocket", {
