@@ -73,7 +73,9 @@ export function subjectOf(question: string): string | null {
     .replace(/[?!.,;:]+(?=\s|$)/g, "")
     .split(/\s+/);
   const phrases = phrasesOf(words);
-  const named = phrases.find((phrase) => phrase.some((word) => /^\p{Lu}|[_\d]|--/u.test(word)));
+  const named = phrases.find((phrase) =>
+    phrase.some((word) => /^\p{Lu}|\p{Ll}\p{Lu}|[_\d]|--/u.test(word)),
+  );
   const phrase =
     named ?? phrases.find(([first = ""]) => /^(?:the|an?)$/i.test(first)) ?? phrases[0];
   return phrase === undefined ? null : phrase.join(" ");

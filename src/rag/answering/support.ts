@@ -20,8 +20,10 @@ interface Claim {
   readonly words: readonly string[];
   /** Stems of content words. */
   readonly stems: readonly string[];
-  /** Stems of numbers, names and literals: all of them must be there. */
-  readonly hard: readonly string[];
+  /** Numbers, names and literals: all of them must be there, as they are. */
+  readonly exact: readonly string[];
+  /** Stems of words that have a capital where a sentence begins: they may be names. */
+  readonly first: readonly string[];
   readonly denied: boolean;
 }
 
@@ -30,33 +32,33 @@ export function supportOf(claim: string, source: string): Support {
   const read = readClaim(claim);
   if (read.stems.length === 0) return null;
   if (isVerbatim(read.words, wordsOf(source))) return deniesDifferently(read, source);
-  const sentences = sentencesOf(source).slice(0, SENTENCES_MAX);
-  const words = sentences.map(wordsOf);
-  for (const at of words.keys()) {
-    for (let count = 1; count <= SENTENCES && at + count <= words.length; count++) {
-      if (covers(words.slice(at, at + count).flat(), read)) return "words";
+  const sentences = sentencesOf(source).slice(0, SENTENCES_MAX).map(wordsOf);
+  for (const at of sentences.keys()) {
+    for (let count = 1; count <= SENTENCES && at + count <= sentences.length; count++) {
+      if (covers(sentences.slice(at, at + count), read)) return "words";
     }
   }
   return null;
 }
 
+/** Numbers, words of code and words with capitals inside. */
+const LITERAL = /\d|[_`]|--\w|\w[./:]\w|\p{Ll}\p{Lu}|\p{Lu}{2}/u;
+const CAPITAL = /^[^\p{L}\p{N}]*\p{Lu}/u;
+
 function readClaim(text: string): Claim {
   const words = wordsOf(text);
-  const content = words.filter(isContent);
-  return {
-    words,
-    stems: content.map(stemOf),
-    hard: [...hardWords(text)].map(stemOf),
-    denied: isDenied(words),
-  };
-}
-
-/** Numbers, words with a capital (at a sentence's start, too: it may be a name), words of code. */
-const HARD = /^[^\p{L}\p{N}]*\p{Lu}|\d|[_`]|--\w|\w[./:]\w|\p{Ll}\p{Lu}|\p{Lu}{2}/u;
-
-function hardWords(text: string): Set<string> {
-  const written = text.split(/\s+/).filter((word) => HARD.test(word));
-  return new Set(written.flatMap(wordsOf).filter(isContent));
+  const exact = new Set<string>();
+  const first = new Set<string>();
+  for (const sentence of sentencesOf(text)) {
+    for (const [place, written] of sentence.split(/\s+/).entries()) {
+      const own = wordsOf(written).filter(isContent);
+      const isName = CAPITAL.test(written);
+      if (LITERAL.test(written) || (isName && place > 0)) for (const word of own) exact.add(word);
+      else if (isName) for (const word of own) first.add(stemOf(word));
+    }
+  }
+  const stems = words.filter(isContent).map(stemOf);
+  return { words, stems, exact: [...exact], first: [...first], denied: isDenied(words) };
 }
 
 function isVerbatim(claim: readonly string[], source: readonly string[]): boolean {
@@ -73,12 +75,17 @@ function deniesDifferently(claim: Claim, source: string): Support {
   return !isStatement || agrees ? "verbatim" : null;
 }
 
-function covers(source: readonly string[], claim: Claim): boolean {
-  const stems = new Set(source.map(stemOf));
-  if (!claim.hard.every((word) => stems.has(word))) return false;
-  if (claim.denied !== isDenied(source)) return false;
-  const found = claim.stems.filter((stem) => stems.has(stem)).length;
-  return found / claim.stems.length >= SHARE_MIN;
+/** Whether sentences in a row say the claim, and the one that says most of it denies as it does. */
+function covers(sentences: readonly (readonly string[])[], claim: Claim): boolean {
+  const words = new Set(sentences.flat());
+  if (!claim.exact.every((word) => words.has(word))) return false;
+  const stems = sentences.map((sentence) => new Set(sentence.map(stemOf)));
+  const isThere = (stem: string) => stems.some((own) => own.has(stem));
+  if (!claim.first.every(isThere)) return false;
+  if (claim.stems.filter(isThere).length / claim.stems.length < SHARE_MIN) return false;
+  const shares = stems.map((own) => claim.stems.filter((stem) => own.has(stem)).length);
+  const main = sentences[shares.indexOf(Math.max(...shares))] ?? [];
+  return isDenied(main) === claim.denied;
 }
 
 /** The part of an answer that a marker at `at` cites; markers have been taken out of the text. */

@@ -25,7 +25,7 @@ export function wordsOf(text: string): string[] {
 
 /** One word as it is compared. */
 export function plainWord(word: string): string {
-  const lower = word.toLowerCase().replaceAll("’", "'");
+  const lower = word.toLowerCase().replaceAll("’", "'").replace(/'s$/, "");
   return /^\d[\d,]*(?:\.\d+)?$/.test(lower) ? lower.replaceAll(",", "") : lower;
 }
 
