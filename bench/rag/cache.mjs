@@ -57,8 +57,7 @@ function random(seed) {
 }
 
 const draw = random(flags.seed);
-const normal = () =>
-  Math.sqrt(-2 * Math.log(draw() + 1e-12)) * Math.cos(2 * Math.PI * draw());
+const normal = () => Math.sqrt(-2 * Math.log(draw() + 1e-12)) * Math.cos(2 * Math.PI * draw());
 const near = (point, spread) => point.map((value) => value + spread * normal());
 const WORDS =
   "block cache table prompt engine token layer memory queue worker router event page store file " +

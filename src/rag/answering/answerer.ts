@@ -1,13 +1,14 @@
 /** Answers from passages: prompt, stream, checked citations. */
 import type { ServedModel } from "#engine";
 import type { Hit } from "#rag/stores";
-import type { Answer, AskEvent, AskUsage, Source } from "./answer.ts";
+import type { Answer, AskEvent, AskUsage, Refusal, Source } from "./answer.ts";
 import { type BuiltPrompt, PromptBuilder } from "./answer-prompt.ts";
 import { CacheWatch } from "./cache-watch.ts";
 import { CitedText } from "./cited-text.ts";
 import type { AskSettings } from "./config.ts";
 import { PrefixBook } from "./prefix-book.ts";
-import { NOT_FOUND, saysNotFound } from "./prompt-text.ts";
+import { isSmall, NOT_FOUND, saysNotFound } from "./prompt-text.ts";
+import { checkedAnswer } from "./quoted-answer.ts";
 
 /** A question, what was found for it, and how it is answered. */
 export interface AnswerRequest {
@@ -76,8 +77,9 @@ export class Answerer implements Disposable {
     { request, startMs }: { readonly request: AnswerRequest; readonly startMs: number },
   ): AsyncGenerator<AskEvent, void, undefined> {
     const { settings, question, signal } = request;
+    const isQuoted = quotes(settings, this.#llm);
     const cited = new CitedText(sources);
-    const usage = { ...NO_USAGE, promptTokens: built.promptTokenIds.length };
+    let written = "";
     let completionTokens = 0;
     let finishReason: Answer["finishReason"] = "stop";
     let firstTokenMs: number | null = null;
@@ -89,20 +91,20 @@ export class Answerer implements Disposable {
       cachedTokens = item.prompt.cachedTokens;
       completionTokens += item.tokenIds.length;
       if (item.finishReason === "length") finishReason = "length";
-      yield* cited.feed(item.text ?? "");
+      written += item.text ?? "";
+      if (!isQuoted) yield* cited.feed(item.text ?? "");
+    }
+    const promptTokens = promptTokenIds.length;
+    const usage = { promptTokens, cachedTokens, completionTokens, firstTokenMs };
+    if (isQuoted) {
+      const checked = checkedAnswer(written, question, sources);
+      yield* checked.events;
+      yield wholeAnswer(checked, { question, sources, finishReason: "stop", usage });
+      return;
     }
     const isRefusal = saysNotFound(cited.plain);
     yield* cited.end(isRefusal);
-    const { text, citations, dropped } = cited;
-    yield {
-      type: "answer",
-      answer: {
-        ...{ text, question, sources, dropped, finishReason },
-        citations: isRefusal ? [] : citations,
-        refusal: isRefusal ? "not_found" : null,
-        usage: { ...usage, cachedTokens, completionTokens, firstTokenMs },
-      },
-    };
+    yield wholeAnswer({ cited, isRefusal }, { question, sources, finishReason, usage });
   }
 
   /** Orders are worth noting where prompts share blocks: equal corpus, preamble and salt. */
@@ -118,6 +120,23 @@ export class Answerer implements Disposable {
     }
     return book;
   }
+}
+
+/** Whether the answer is checked before it is told. */
+function quotes({ style }: AskSettings, { info }: ServedModel): boolean {
+  return style === "quoted" || (style === "auto" && isSmall(info));
+}
+
+type AnswerFacts = Pick<Answer, "question" | "sources" | "finishReason" | "usage">;
+
+function wholeAnswer(
+  { cited, isRefusal }: { readonly cited: CitedText; readonly isRefusal: boolean },
+  facts: AnswerFacts,
+): AskEvent {
+  const { text, citations, dropped } = cited;
+  const told = { text, dropped, citations: isRefusal ? [] : citations };
+  const refusal: Refusal | null = isRefusal ? "not_found" : null;
+  return { type: "answer", answer: { ...facts, ...told, refusal } };
 }
 
 function samplingOf({ maxTokens, retention }: BuiltPrompt, settings: AskSettings) {

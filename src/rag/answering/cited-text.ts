@@ -45,6 +45,15 @@ export class CitedText {
     for (const piece of this.#filter.feed(text)) yield* this.#take(piece);
   }
 
+  /** A sentence of a source, with its number. */
+  *quote(number: number, sentence: string): Generator<AskEvent> {
+    const gap = this.#shown === "" ? "" : " ";
+    this.#plain += gap + sentence;
+    yield this.#showing(`${gap}${sentence} [${number}]`);
+    const at = this.#shown.length - `[${number}]`.length;
+    yield this.#cited({ number, at, claim: sentence, support: "verbatim", by: "match" });
+  }
+
   /**
    * The rest. An answer without a citation gets one of the first source that has its very words:
    * small models leave them out.

@@ -33,6 +33,14 @@ export const AskSettings = z.strictObject({
       "Order of the passages in the prompt: so that most of it is in the cache (cache), as in " +
         "their documents, or the best first (similarity).",
     ),
+  style: z
+    .enum(["auto", "written", "quoted"])
+    .default("auto")
+    .describe(
+      "What is told: what the model writes (written); that only where the words of the sources " +
+        "confirm it, else the sentences that fit best, as quotations (quoted); auto: quoted for a " +
+        "model of fewer than 200 million parameters.",
+    ),
   retention: z
     .boolean()
     .default(true)

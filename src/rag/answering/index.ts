@@ -12,6 +12,7 @@
  *   citation-filter.ts   citations in a stream; cited-text.ts: an answer as it grows
  *   support.ts        whether a source says what is cited from it
  *   rewriter.ts       questions of a conversation made to stand alone; follow-up.ts: by rules
+ *   quoted-answer.ts  answers of small models; extract.ts: sentences that answer a question
  *   words.ts          words of English text
  *
  * Invariant: nothing that a source says leaves its passage (RG80).
