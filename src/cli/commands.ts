@@ -36,6 +36,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/chat.ts")).defineChat,
   },
   {
+    name: "rag",
+    description: "Ask one's own documents: ingest, search, ask, status, remove.",
+    load: async () => (await import("./commands/rag.ts")).defineRag,
+  },
+  {
     name: "bench",
     description: "Measure latency, throughput or a running server.",
     load: async () => (await import("./commands/bench.ts")).defineBench,

@@ -7,6 +7,7 @@
  *
  *   main.ts          the entry point in package.json; run.ts: words in, exit code out
  *   commands.ts      all commands by name; commands/ has one file each
+ *   rag/             documents that are searched and asked: `perigee rag`
  *   bench/           measurements of `perigee bench`
  *   flags.ts         flags from a schema; flag-option.ts: one flag
  *   serving.ts       what `serve` and `worker` have in common

@@ -50,7 +50,7 @@ export {
   type IngestOptions,
   type IngestProblem,
   type IngestReport,
-  type IngestSettings,
+  IngestSettings,
   ingest,
 } from "#rag/ingest";
 export type { FileContent, Reader, ReadProblem } from "#rag/readers";
@@ -58,8 +58,10 @@ export {
   type AskOptions,
   type CallOptions,
   CORPUS_DEFAULT,
+  EMBEDDER_DEFAULT,
   type FoundChunk,
   Rag,
+  type RagIngestOptions,
   type RagOptions,
   type RagStatus,
   type SearchOptions,
@@ -72,6 +74,7 @@ export {
   type CorpusSpec,
   type Filter,
   type Hit,
+  openStore,
   passes,
   type StoredDocument,
   type StoreInfo,

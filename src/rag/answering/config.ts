@@ -38,8 +38,8 @@ export const AskSettings = z.strictObject({
     .default("auto")
     .describe(
       "What is told: what the model writes (written); that only where the words of the sources " +
-        "confirm it, else the sentences that fit best, as quotations (quoted); auto: quoted for a " +
-        "model of fewer than 200 million parameters.",
+        "confirm it, else the sentences that fit best, as quotations (quoted); auto: quoted for " +
+        "a model of fewer than 200 million parameters.",
     ),
   retention: z
     .boolean()

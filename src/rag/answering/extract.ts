@@ -139,7 +139,7 @@ const NOTHING = /(?!)/;
 const CUES: readonly (readonly [asked: RegExp, said: RegExp])[] = [
   [/\bwhich (?:flag|option)\b/i, /--\w/],
   [
-    /\b(?:how (?:many|much|long|often|old|large|fast)|number|version|port|size|year|code|status)\b/i,
+    /\b(?:how (?:many|much|long|often|old|large)|number|version|port|size|year|code|status)\b/i,
     /\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twice|once)\b/i,
   ],
   [/^when\b/i, /\d|\bwhen\b|\bafter\b|\bbefore\b/i],

@@ -7,12 +7,14 @@
  *
  * @module
  */
-export { SearchSettings } from "./config.ts";
+export { type SearchFields, SearchSettings } from "./config.ts";
 export {
   type AskOptions,
   type CallOptions,
   CORPUS_DEFAULT,
+  EMBEDDER_DEFAULT,
   Rag,
+  type RagIngestOptions,
   type RagOptions,
   type RagStatus,
   type SearchOptions,

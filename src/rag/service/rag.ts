@@ -1,5 +1,5 @@
 import { EngineError } from "#base";
-import type { ServedModel } from "#engine";
+import { LLM, type ServedModel } from "#engine";
 import {
   type Answer,
   Answerer,
@@ -9,20 +9,36 @@ import {
   standaloneQuestion,
   type Turn,
 } from "#rag/answering";
-import type { Embedder, Reranker } from "#rag/embedders";
-import type { CorpusInfo, Filter, StoredDocument, StoreInfo, VectorStore } from "#rag/stores";
+import { type Embedder, openEmbedder, type Reranker } from "#rag/embedders";
+import { type IngestEvent, type IngestOptions, ingest } from "#rag/ingest";
+import {
+  type CorpusInfo,
+  type Filter,
+  openStore,
+  type StoredDocument,
+  type StoreInfo,
+  type VectorStore,
+} from "#rag/stores";
 import { parseSearchSettings, type SearchFields, type SearchSettings } from "./config.ts";
 import { type FoundChunk, fitting, retrieve } from "./retriever.ts";
 
 /** The corpus of calls that name none. */
 export const CORPUS_DEFAULT = "default";
 
-/** Parts of a `Rag`; those that are given as objects stay their owner's to close. */
+/** The embedder that comes with the package. */
+export const EMBEDDER_DEFAULT = "embedder";
+
+/**
+ * Parts of a `Rag`. Names are opened here, at their first use, and closed with it; objects stay
+ * their owner's to close.
+ */
 export interface RagOptions {
-  readonly store: VectorStore;
-  readonly embedder: Embedder;
-  /** Answers questions; without one `ask` is refused, all else works. */
-  readonly llm?: ServedModel | null;
+  /** A store; or a folder, or the address of a Milvus server. */
+  readonly store: VectorStore | string;
+  /** An embedder, or the model that `openEmbedder` opens. Default: the bundled one. */
+  readonly embedder?: Embedder | string;
+  /** Answers questions: a model, or what `LLM.load` loads. Null: `ask` is refused. */
+  readonly llm?: ServedModel | string | null;
   /** Reads what a search found again, and orders it. Default: none. */
   readonly reranker?: Reranker | null;
 }
@@ -53,10 +69,14 @@ export interface AskOptions extends CallOptions, AskFields {
   readonly turns?: readonly Turn[];
 }
 
+/** Options of `ingest`. */
+export interface RagIngestOptions
+  extends CallOptions,
+    Pick<IngestOptions, "base" | "attributes" | "settings"> {}
+
 /** What a store holds. */
 export interface RagStatus {
   readonly store: StoreInfo;
-  readonly embedder: { readonly name: string; readonly dimensions: number };
   readonly corpora: readonly CorpusInfo[];
 }
 
@@ -69,19 +89,38 @@ const TURNS_MAX = 1000;
  * early (`break` in a `for await`) is cancelled.
  */
 export class Rag implements AsyncDisposable {
+  readonly #store: VectorStore;
   readonly #parts: RagOptions;
-  readonly #answerer: Answerer | null;
   readonly #closing = new AbortController();
+  /** What was opened by name, or is being opened. */
+  #embedder: Promise<Embedder> | null = null;
+  #llm: Promise<ServedModel> | null = null;
+  #answerer: Answerer | null = null;
 
-  private constructor(parts: RagOptions) {
+  private constructor(store: VectorStore, parts: RagOptions) {
+    this.#store = store;
     this.#parts = parts;
-    const { llm = null } = parts;
-    this.#answerer = llm === null ? null : new Answerer(llm);
   }
 
-  /** Throws TOKENIZER_MISSING for a model without a tokenizer. */
+  /** Opens the store. Throws STORE_UNAVAILABLE. */
   static async open(options: RagOptions): Promise<Rag> {
-    return new Rag(options);
+    const { store } = options;
+    return new Rag(typeof store === "string" ? await openStore(store) : store, options);
+  }
+
+  /**
+   * Brings the corpus up to date with files, folders and patterns: `ingest` of this store and
+   * embedder. Throws what opening an embedder and `ingest` throw.
+   */
+  async *ingest(
+    paths: readonly string[],
+    options: RagIngestOptions = {},
+  ): AsyncGenerator<IngestEvent, void, undefined> {
+    const { corpus = CORPUS_DEFAULT, signal, ...rest } = options;
+    using call = this.#call(signal);
+    const embedder = await this.#openEmbedder();
+    const to = { store: this.#store, embedder, corpus, signal: call.signal };
+    yield* ingest(paths, { ...rest, ...to });
   }
 
   /**
@@ -93,7 +132,7 @@ export class Rag implements AsyncDisposable {
     checkQuestion(query, "query");
     const settings = parseSearchSettings(rest);
     using call = this.#call(signal);
-    yield* await retrieve(this.#retriever(), {
+    yield* await retrieve(await this.#retriever(), {
       ...{ corpus, query, filter, settings, signal: call.signal },
     });
   }
@@ -111,19 +150,19 @@ export class Rag implements AsyncDisposable {
     const limit = settings.sourcesMax;
     const wanted = { mode, limit, ...(candidates !== undefined && { candidates }) };
     const search = parseSearchSettings(wanted);
-    const answerer = this.#answererFor();
     using call = this.#call(signal);
+    const llm = await this.#openLlm();
+    this.#answerer ??= new Answerer(llm);
     const { cacheSalt } = settings;
-    const { llm = null } = this.#parts;
     const how = { cacheSalt, signal: call.signal };
     const alone = await standaloneQuestion(llm, question, turns, how);
     yield { type: "question", text: alone, rewritten: alone !== question.trim() };
-    const found = await retrieve(this.#retriever(), {
+    const found = await retrieve(await this.#retriever(), {
       ...{ corpus, query: alone, filter, settings: search, signal: call.signal },
     });
     const hits = fitting(found, alone, settings.scoreMin);
     const request = { corpus, question: alone, hits, settings, signal: call.signal };
-    yield* answerer.answer(request);
+    yield* this.#answerer.answer(request);
   }
 
   /** `ask`, as a whole. */
@@ -136,36 +175,43 @@ export class Rag implements AsyncDisposable {
 
   /** The store and its corpora. */
   async status(): Promise<RagStatus> {
-    const { store, embedder } = this.#parts;
-    const { name, dimensions } = embedder;
-    return { store: store.info, embedder: { name, dimensions }, corpora: await store.corpora() };
+    return { store: this.#store.info, corpora: await this.#store.corpora() };
   }
 
   /** All documents of a corpus, by id; none where there is no such corpus. */
   async documents(corpus: string = CORPUS_DEFAULT): Promise<readonly StoredDocument[]> {
-    const { store } = this.#parts;
+    const store = this.#store;
     return (await store.corpus(corpus)) === null ? [] : await store.documents(corpus);
   }
 
   /** Removes a document; tells how many chunks it had, 0 where it was not there. */
   async removeDocument(id: string, corpus: string = CORPUS_DEFAULT): Promise<number> {
-    const { store } = this.#parts;
+    const store = this.#store;
     return (await store.corpus(corpus)) === null ? 0 : await store.deleteDocument(corpus, id);
   }
 
   /** Removes a corpus with all that is in it; false where there was none. */
   async removeCorpus(name: string): Promise<boolean> {
-    const { store } = this.#parts;
+    const store = this.#store;
     if ((await store.corpus(name)) === null) return false;
     await store.drop(name);
     return true;
   }
 
-  /** Cancels calls in work and closes what this opened. May be called repeatedly. */
+  /** Cancels calls in work and closes what was opened by name. May be called repeatedly. */
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    this.#closing.abort(new EngineError("SHUTTING_DOWN", "Cannot go on: the corpus was closed"));
+    this.#closing.abort(new EngineError("SHUTTING_DOWN", "Cannot go on: the corpora were closed"));
     this.#answerer?.[Symbol.dispose]();
+    const { store, embedder, llm } = this.#parts;
+    const opened = [
+      typeof embedder === "object" ? null : this.#embedder,
+      typeof llm === "object" ? null : (this.#llm as Promise<LLM> | null),
+    ];
+    // What could not be opened has failed the call that needed it.
+    const closing = opened.map(async (one) => (await one?.catch(() => null))?.close());
+    await Promise.all(closing);
+    if (typeof store === "string") await this.#store.close();
   }
 
   /** `close`, for `await using`. */
@@ -173,18 +219,39 @@ export class Rag implements AsyncDisposable {
     return this.close();
   }
 
-  #retriever() {
-    const { store, embedder, reranker = null } = this.#parts;
-    return { store, embedder, reranker };
+  async #retriever() {
+    const { reranker = null } = this.#parts;
+    return { store: this.#store, embedder: await this.#openEmbedder(), reranker };
   }
 
-  #answererFor(): Answerer {
-    if (this.#answerer !== null) return this.#answerer;
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      "Cannot ask: wanted a model that answers, none was given; open with llm",
-      { param: "llm" },
+  /** One that failed to open is opened again by the next call. */
+  #openEmbedder(): Promise<Embedder> {
+    const { embedder = EMBEDDER_DEFAULT } = this.#parts;
+    this.#embedder ??= Promise.resolve(
+      typeof embedder === "string" ? openEmbedder(embedder) : embedder,
+    ).catch((error: unknown) => {
+      this.#embedder = null;
+      throw error;
+    });
+    return this.#embedder;
+  }
+
+  #openLlm(): Promise<ServedModel> {
+    const { llm = null } = this.#parts;
+    if (llm === null) {
+      throw new EngineError(
+        "INVALID_ARGUMENT",
+        "Cannot ask: wanted a model that answers, none was given; open with llm",
+        { param: "llm" },
+      );
+    }
+    this.#llm ??= Promise.resolve<ServedModel>(typeof llm === "string" ? LLM.load(llm) : llm).catch(
+      (error: unknown) => {
+        this.#llm = null;
+        throw error;
+      },
     );
+    return this.#llm;
   }
 
   /** A signal of one call, which ends with the caller's and with this. */
