@@ -45,6 +45,7 @@ export {
   type Reranker,
 } from "#rag/embedders";
 export {
+  type AddressOptions,
   type IngestCounts,
   type IngestEvent,
   type IngestOptions,
@@ -52,6 +53,7 @@ export {
   type IngestReport,
   IngestSettings,
   ingest,
+  watch,
 } from "#rag/ingest";
 export type { FileContent, Reader, ReadProblem } from "#rag/readers";
 export {

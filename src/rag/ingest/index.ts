@@ -1,7 +1,11 @@
 /**
  * rag/ingest: documents become stored chunks, and stay equal to their files.
  *
- *   ingest.ts            the call: a pipeline of three parts that work at the same time
+ *   ingest.ts            the call
+ *   watch.ts             calls whenever files change
+ *   ingestion.ts         options, checked, and rounds over the same sources
+ *   sources.ts           what is read: files below roots, and addresses
+ *   pipeline.ts          three parts that work at the same time
  *   config.ts            settings
  *   events.ts            what it tells
  *   ingest-run.ts        what the parts share
@@ -19,4 +23,7 @@
  */
 export { IngestSettings } from "./config.ts";
 export type { IngestCounts, IngestEvent, IngestProblem, IngestReport } from "./events.ts";
-export { type IngestOptions, ingest } from "./ingest.ts";
+export { ingest } from "./ingest.ts";
+export type { IngestOptions } from "./ingestion.ts";
+export type { AddressOptions } from "./sources.ts";
+export { watch } from "./watch.ts";

@@ -19,7 +19,7 @@ export class IngestBooks {
   readonly #failures: IngestProblem[] = [];
   readonly #skips: IngestProblem[] = [];
   readonly #seen = new Set<string>();
-  readonly #kept: string[] = [];
+  readonly #kept = new Set<string>();
   #toldMs = 0;
 
   count(what: Counted, by = 1): void {
@@ -35,11 +35,18 @@ export class IngestBooks {
 
   /** Whether a stored document may be gone: neither seen, nor below what could not be read. */
   mayBeGone(id: string): boolean {
-    if (this.#seen.has(id)) return false;
-    return !this.#kept.some((kept) => {
-      const next = id[kept.length];
-      return id.startsWith(kept) && (next === undefined || next === "/" || next === "#");
-    });
+    if (this.#seen.has(id) || this.#kept.has("")) return false;
+    // A name is below another one where a folder's or a file's name ends.
+    for (let at = 0; at <= id.length; at++) {
+      const mark = id[at] ?? "/";
+      if ((mark === "/" || mark === "#") && this.#kept.has(id.slice(0, at))) return false;
+    }
+    return true;
+  }
+
+  /** What is stored of a file or below a folder stays. */
+  keep(id: string): void {
+    this.#kept.add(id);
   }
 
   async settled(
@@ -54,7 +61,7 @@ export class IngestBooks {
   /** A file, row or folder that cannot be read: what is stored of it stays. */
   async failed(id: string, reason: string): Promise<void> {
     this.count("failed");
-    this.#kept.push(id);
+    this.keep(id);
     this.#failures.push({ id, reason });
     await this.#tell({ type: "problem", state: "failed", id, reason });
   }

@@ -20,8 +20,20 @@ export interface RunParts {
   /** Ends everything: the caller's, or the first failure of a part. */
   readonly signal: AbortSignal;
   readonly books: IngestBooks;
-  /** Documents that the corpus had at the start, by name. */
-  readonly stored: ReadonlyMap<string, StoredDocument>;
+  /** Documents of the corpus by name, as they are now. */
+  readonly stored: Map<string, StoredDocument>;
+  /** Null: all files are looked at. */
+  readonly attention: Attention | null;
+}
+
+/** What a round looks at, where others were before. */
+export interface Attention {
+  /** A folder before its entries are read; `only`: of its entries this one counts. */
+  onFolder(path: string, only: string | null): void;
+  /** Whether a file may have changed since the last round. */
+  isWanted(path: string): boolean;
+  /** Whether addresses are read. */
+  readonly hasAddresses: boolean;
 }
 
 /** The parts, with what follows from them. */

@@ -1,26 +1,41 @@
 /** The first part of a pipeline: files are found, read and cut. */
 import { EngineError } from "#base";
 import { cutDocument, type Piece, passageOf } from "#rag/chunks";
-import { type Found, ReaderProcess, type ReadProblem, type Root, walk } from "#rag/readers";
+import {
+  type AddressLimits,
+  type Found,
+  type FoundFile,
+  fetchAddress,
+  ReaderProcess,
+  type ReadJob,
+  type ReadProblem,
+  walk,
+} from "#rag/readers";
 import { type Chunk, chunkId, type SourceDocument } from "#rag/texts";
 import type { Channel } from "./channel.ts";
 import { contentVersion, documentVersion, isWhole } from "./document-version.ts";
 import type { CutDocument, IngestRun, StoringWay } from "./ingest-run.ts";
+import type { Sources } from "./sources.ts";
 
 /** Most memory of vectors of one document that replaces another. */
 const VECTOR_BYTES_MAX = 64 * 2 ** 20;
 
+/** A file, or an address of the web. */
+type Source = FoundFile | { readonly type: "address"; readonly id: string };
+
 /** Reads everything below roots in several processes; documents come in no order. */
 export class ReadStage {
   readonly #run: IngestRun;
-  readonly #files: AsyncGenerator<Found>;
+  readonly #found: AsyncGenerator<Found | Source>;
+  readonly #addressLimits: AddressLimits;
   readonly #output: Channel<CutDocument>;
   readonly #processes = new Set<ReaderProcess>();
   #isClosed = false;
 
-  constructor(run: IngestRun, roots: readonly Root[], output: Channel<CutDocument>) {
+  constructor(run: IngestRun, sources: Sources, output: Channel<CutDocument>) {
     this.#run = run;
-    this.#files = walkAll(roots);
+    this.#found = this.#allOf(sources);
+    this.#addressLimits = sources.addressLimits;
     this.#output = output;
   }
 
@@ -42,7 +57,7 @@ export class ReadStage {
     this.#processes.add(process);
     try {
       while (!this.#isClosed) {
-        const { value, done } = await this.#files.next();
+        const { value, done } = await this.#found.next();
         if (done === true || this.#isClosed) return;
         await this.#take(value, process);
       }
@@ -52,13 +67,16 @@ export class ReadStage {
     }
   }
 
-  async #take(found: Found, process: ReaderProcess): Promise<void> {
-    const { books } = this.#run.parts;
+  async #take(found: Found | Source, process: ReaderProcess): Promise<void> {
+    const { books, attention } = this.#run.parts;
     if (found.type === "failed") return books.failed(found.id, found.reason);
     // A second root may have the same file.
     if (!books.see(found.id)) return;
     if (found.type === "skipped") return books.skipped(found.id, found.reason);
     books.count("files");
+    if (found.type === "file" && attention?.isWanted(found.path) === false) {
+      return books.keep(found.id);
+    }
     for await (const content of this.#contentsOf(found, process)) {
       if ("problem" in content) await books.failed(content.id, content.problem);
       else await this.#cut(content, found.id);
@@ -68,15 +86,14 @@ export class ReadStage {
 
   /** A file's documents; the failure of the file is a problem among them. */
   async *#contentsOf(
-    { id, path }: Extract<Found, { readonly type: "file" }>,
+    source: Source,
     process: ReaderProcess,
   ): AsyncGenerator<SourceDocument | ReadProblem> {
-    const { settings, stored } = this.#run.parts;
-    const { fileBytesMax: bytesMax } = settings;
+    const { stored } = this.#run.parts;
+    const { id } = source;
     let isUnchanged = false;
     try {
-      const job = { id, name: path, path, bytes: null, mediaType: null, bytesMax };
-      yield* process.read(job, (hash) => {
+      yield* process.read(await this.#jobOf(source), (hash) => {
         isUnchanged = isWhole(stored.get(id), contentVersion(hash, this.#run.recipe));
         return !isUnchanged;
       });
@@ -85,6 +102,18 @@ export class ReadStage {
       yield { id, problem: error.message };
     }
     if (isUnchanged) await this.#leave(id);
+  }
+
+  async #jobOf(source: Source): Promise<ReadJob> {
+    const { settings, signal } = this.#run.parts;
+    const { id } = source;
+    const { fileBytesMax: bytesMax } = settings;
+    if (source.type === "file") {
+      const { path } = source;
+      return { id, name: path, path, bytes: null, mediaType: null, bytesMax };
+    }
+    const { url, bytes, mediaType } = await fetchAddress(id, this.#addressLimits, signal);
+    return { id, name: url.pathname, path: null, bytes, mediaType, bytesMax };
   }
 
   async #leave(id: string): Promise<void> {
@@ -148,8 +177,13 @@ export class ReadStage {
     const vectorBytes = pieces.length * this.#run.parts.embedder.dimensions * 4;
     return vectorBytes > VECTOR_BYTES_MAX ? "renew" : "replace";
   }
-}
 
-async function* walkAll(roots: readonly Root[]): AsyncGenerator<Found> {
-  for (const root of roots) yield* walk(root);
+  async *#allOf({ roots, addresses }: Sources): AsyncGenerator<Found | Source> {
+    const { attention } = this.#run.parts;
+    for (const root of roots) {
+      yield* walk(root, (path, only) => attention?.onFolder(path, only));
+    }
+    if (attention?.hasAddresses === false) return;
+    for (const id of addresses) yield { type: "address", id };
+  }
 }

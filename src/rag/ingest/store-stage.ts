@@ -8,7 +8,7 @@
  */
 import type { StoredChunk } from "#rag/texts";
 import type { Channel } from "./channel.ts";
-import { unfinishedVersion } from "./document-version.ts";
+import { documentVersion, unfinishedVersion } from "./document-version.ts";
 import type { CutDocument, EmbeddedChunk, IngestRun } from "./ingest-run.ts";
 
 /** Chunks wait no longer for others that could be stored with them. */
@@ -111,6 +111,9 @@ export class StoreStage {
     this.#progress.delete(document);
     const hasOthers = way === "replace" && !isSecond && stored.has(id);
     if (hasOthers) await this.#removeOthers(document, new Set(chunks.map((chunk) => chunk.id)));
+    const hash = documentVersion(document.content, chunks.length);
+    if (chunks.length === 0) stored.delete(id);
+    else stored.set(id, { id, hash, chunks: chunks.length });
     await books.settled(id, chunks.length === 0 ? "empty" : "stored", chunks.length);
   }
 

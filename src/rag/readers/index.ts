@@ -4,7 +4,10 @@
  *   reader.ts            the contract of what understands one kind of file
  *   roots.ts             files, folders and patterns that are asked for, and their documents
  *   file-walk.ts         the files below a root
+ *   folder-watch.ts      changes in folders
  *   ignore-rules.ts      `.gitignore`
+ *   address-fetch.ts     documents of the web
+ *   address-guard.ts     which addresses of the network may be read
  *   reader-process.ts    reads files in a process that is ended at limits of time and memory
  *   reading-process.ts   that process
  *   read-messages.ts     what the two tell each other
@@ -19,7 +22,15 @@
  *
  * @module
  */
-export { type Found, walk } from "./file-walk.ts";
+export {
+  type AddressLimits,
+  type FetchedPage,
+  fetchAddress,
+  isWebAddress,
+} from "./address-fetch.ts";
+export { isPublicAddress, type NetworkAddress, type Resolve } from "./address-guard.ts";
+export { type Found, type FoundFile, walk } from "./file-walk.ts";
+export { FolderWatch } from "./folder-watch.ts";
 export type { ReadJob } from "./read-messages.ts";
 export type { FileContent, Reader, ReadProblem } from "./reader.ts";
 export { ReaderProcess, type ReadLimits } from "./reader-process.ts";
