@@ -5,6 +5,7 @@ import { failureText } from "#cluster/http";
 import { AnswerBuffer } from "./answer-buffer.ts";
 import type { ClientStream } from "./client-stream.ts";
 import type { Loan, LoanEnd, NativeRelay } from "./native-relay.ts";
+import type { RelayedBy } from "./relay-metrics.ts";
 import type { StreamReader } from "./stream-reader.ts";
 import type { Sweep, Watched } from "./sweep.ts";
 import {
@@ -65,7 +66,7 @@ export interface AttemptParts {
   /** Before the first event of this worker is sent. */
   readonly onBegin: () => void;
   /** More tokens have come, as far as can be told. */
-  readonly onTokens: (count: number) => void;
+  readonly onTokens: (count: number, by: RelayedBy) => void;
 }
 
 export class Attempt implements UpstreamReader, Watched {
@@ -151,15 +152,12 @@ export class Attempt implements UpstreamReader, Watched {
       this.#buffer.add(bytes);
       return;
     }
-    try {
-      const { text, tokens } = reader.read(bytes);
-      if (tokens > 0 || this.#tokens === 0) this.#advance(text, tokens);
-      if (text !== "") this.#send(text, text.startsWith("data:") || text.includes("\ndata:"));
-      if (reader.failure !== null) {
-        this.#fail(ownFailure(this.#name, reader.failure), { isSaid: true });
-      }
-    } catch (error) {
-      this.#fail(failed(this.#name, error instanceof Error ? error.message : String(error)));
+    const { text, tokens } = reader.read(bytes);
+    if (tokens > 0 || this.#tokens === 0) this.#advance(text, tokens);
+    if (text !== "") this.#send(text, text.startsWith("data:") || text.includes("\ndata:"));
+    if (reader.broken !== null) this.#fail(failed(this.#name, reader.broken));
+    else if (reader.failure !== null) {
+      this.#fail(ownFailure(this.#name, reader.failure), { isSaid: true });
     }
   }
 
@@ -223,7 +221,7 @@ export class Attempt implements UpstreamReader, Watched {
     if (tokens === 0 && !text.includes("data:")) return;
     this.#progressMs = performance.now();
     this.#tokens += tokens;
-    if (tokens > 0) this.#parts.onTokens(tokens);
+    if (tokens > 0) this.#parts.onTokens(tokens, "javascript");
   }
 
   #send(text: string, isContent: boolean): void {
@@ -248,7 +246,7 @@ export class Attempt implements UpstreamReader, Watched {
     if (tokens > 0) {
       this.#progressMs = nowMs;
       this.#tokens += tokens;
-      this.#parts.onTokens(tokens);
+      this.#parts.onTokens(tokens, "native");
     }
     if (!this.#parts.client.wasSent(rest, nowMs)) this.#pause();
   }

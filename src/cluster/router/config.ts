@@ -213,6 +213,13 @@ export const RouterOptions = z
       .positive()
       .default(2 ** 30)
       .describe("Longest answer of a worker, in bytes; a longer one is cut off."),
+    nativeRelay: z
+      .enum(["auto", "off"])
+      .default("auto")
+      .describe(
+        "Who relays what is plain of streamed answers: auto, a native thread where there is its " +
+          "library; off, JavaScript.",
+      ),
     sessionHeader: z
       .string()
       .regex(/^[a-z0-9-]+$/, "must be a header's name in lower case")

@@ -1,9 +1,9 @@
 /** GET and POST /route/explain: who would get a request, and what each worker would cost. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { EngineError, shortText } from "#base";
-import type { WorkerBooks } from "#cluster/protocol";
 import type { ExplainedWorker, Explanation } from "#cluster/routing";
 import { HttpError } from "#server";
+import { booksJson } from "./books-json.ts";
 import { conductorJson } from "./conductor-terms.ts";
 import type { RouterContext } from "./context.ts";
 import { readRequest } from "./generation-request.ts";
@@ -115,17 +115,6 @@ function workerJson(
     cached_tokens: [device * blockTokens, host * blockTokens, any * blockTokens],
     cost_ms: cost?.cost ?? null,
     terms_ms: cost?.terms ?? null,
-    load: candidate === null ? null : loadJson(candidate.books),
-  };
-}
-
-function loadJson(books: WorkerBooks): unknown {
-  const { requests, decoding, uncachedTokens, uncachedPairs, heldBlocks } = books;
-  return {
-    requests,
-    decoding,
-    uncached_tokens: uncachedTokens,
-    uncached_pairs: uncachedPairs,
-    held_blocks: heldBlocks,
+    load: candidate === null ? null : booksJson(candidate.books),
   };
 }

@@ -46,6 +46,7 @@ export class MarkerReader implements StreamReader {
   #usage = false;
   #kvByteSeconds: number | null = null;
   #failure: string | null = null;
+  #broken: string | null = null;
 
   constructor(choiceCount: number) {
     this.choices = Array.from({ length: choiceCount }, () => ({
@@ -68,6 +69,10 @@ export class MarkerReader implements StreamReader {
   /** The worker's error event, where one came: JSON in Latin-1. */
   get failure(): string | null {
     return this.#failure;
+  }
+
+  get broken(): string | null {
+    return this.#broken;
   }
 
   /** The stream's end was relayed. */
@@ -126,9 +131,9 @@ export class MarkerReader implements StreamReader {
     this.#held = "";
     this.#scanned = 0;
     this.#failure = null;
+    this.#broken = null;
   }
 
-  /** Throws where a worker breaks the form of markers. */
   read(bytes: Buffer): StreamPiece {
     const text = this.#held + bytes.toString("latin1");
     let out = "";
@@ -151,9 +156,12 @@ export class MarkerReader implements StreamReader {
       from = end;
       const kind = text[at + 2];
       if (kind !== "t" && kind !== "p") continue;
+      const marker = text.slice(at + 4, end);
+      const added = kind === "t" ? this.#addTokens(marker) : this.#addPrompt(marker);
+      // What came with earlier markers is relayed: their tokens are not asked for again.
+      if (added === null) return { text: out, tokens };
+      tokens += added;
       out += text.slice(start, at);
-      if (kind === "t") tokens += this.#addTokens(text.slice(at + 4, end));
-      else this.#addPrompt(text.slice(at + 4, end));
       start = text[end + 1] === "\n" ? end + 2 : end + 1;
       from = start - 1;
     }
@@ -170,7 +178,7 @@ export class MarkerReader implements StreamReader {
     const rest = this.#held.slice(0, end);
     this.#held = this.#held.slice(end);
     this.#scanned = 0;
-    if (this.#held.length > HELD_BYTES_MAX) throw new Error("an event without end");
+    if (this.#held.length > HELD_BYTES_MAX) this.#breaks("an event without end");
     this.#done ||= rest.includes("data: [DONE]");
     const usage = rest.indexOf('"usage":{');
     if (usage < 0) return rest;
@@ -181,29 +189,42 @@ export class MarkerReader implements StreamReader {
 
   #inspectHeld(): void {
     const held = this.#held;
-    if (held.length > HELD_BYTES_MAX) throw new Error("a stream without markers");
+    if (held.length > HELD_BYTES_MAX) {
+      this.#breaks("a stream without markers");
+      return;
+    }
     const at = held.startsWith(ERROR_EVENT) ? 0 : held.indexOf(`\n${ERROR_EVENT}`) + 1;
     if (at === 0 && !held.startsWith(ERROR_EVENT)) return;
     const end = held.indexOf("\n", at);
     if (end >= 0) this.#failure = held.slice(at + "data: ".length, end);
   }
 
-  /** `0 995,317`, `0 -`, `0 2 end`. */
-  #addTokens(text: string): number {
-    const [index = "", ids = "-", end] = text.split(" ");
-    const choice = this.choices[Number(index)];
-    if (choice === undefined || choice.ended) throw new Error("a marker of an unknown choice");
-    if (end === "end") choice.ended = true;
-    if (ids === "-") return 0;
-    if (!IDS.test(ids)) throw new Error("a marker without token ids");
-    return addIds(choice, ids);
+  /** What waits has no form. */
+  #breaks(why: string): null {
+    this.#broken = why;
+    this.#held = "";
+    this.#scanned = 0;
+    return null;
   }
 
-  #addPrompt(text: string): void {
+  /** `0 995,317`, `0 -`, `0 2 end`. The number of tokens; null: it is none of these. */
+  #addTokens(text: string): number | null {
+    const [index = "", ids = "-", end] = text.split(" ");
+    const choice = this.choices[Number(index)];
+    if (choice === undefined || choice.ended) return this.#breaks("a marker of an unknown choice");
+    if (ids !== "-" && !IDS.test(ids)) return this.#breaks("a marker without token ids");
+    if (end === "end") choice.ended = true;
+    return ids === "-" ? 0 : addIds(choice, ids);
+  }
+
+  /** 0: it has no tokens; null: it is of no prompt. */
+  #addPrompt(text: string): number | null {
     const [index = -1, tokens = -1, cachedTokens = -1] = text.split(" ").map(Number);
     const isValid = [index, tokens, cachedTokens].every((n) => Number.isInteger(n) && n >= 0);
-    if (!isValid || this.prompts.length >= CHOICES_MAX) throw new Error("a marker of no prompt");
+    if (!isValid || this.prompts.length >= CHOICES_MAX)
+      return this.#breaks("a marker of no prompt");
     this.prompts.push({ index, tokens, cachedTokens });
+    return 0;
   }
 }
 

@@ -1,9 +1,11 @@
 /** Routes for operators and load balancers. */
 import type { FastifyInstance } from "fastify";
 import { EngineError } from "#base";
+import type { WorkerInfo, WorkerKv } from "#cluster/protocol";
 import { readRedisAddress } from "#cluster/redis";
 import { computes } from "#cluster/routing";
 import { httpFailure } from "#server";
+import { booksJson } from "./books-json.ts";
 import type { RouterContext } from "./context.ts";
 
 export function operationRoutes(app: FastifyInstance, context: RouterContext): void {
@@ -38,6 +40,23 @@ function readinessProblem({ state, membership, links }: RouterContext): EngineEr
   return new EngineError("NOT_READY", `No worker is ready: ${count} are known`);
 }
 
+/** In snake_case, as all that this route says; absent fields of a worker are left out. */
+function workerJson(info: WorkerInfo): object {
+  const { contextTokensMax, kv, roleEpoch, rolePinned, ...same } = info;
+  return {
+    ...same,
+    context_tokens_max: contextTokensMax,
+    kv: kv === null ? null : kvJson(kv),
+    // Also by the name that it had before.
+    ...(roleEpoch !== undefined && { role_epoch: roleEpoch, roleEpoch }),
+    ...(rolePinned !== undefined && { role_pinned: rolePinned }),
+  };
+}
+
+function kvJson({ blockTokens, groupWindows, ...same }: WorkerKv): object {
+  return { ...same, block_tokens: blockTokens, group_windows: groupWindows };
+}
+
 /** The fleet as this router sees it, without secrets. */
 function serverInfo(context: RouterContext): unknown {
   const { version, config, membership, links, dispatcher, relays, state } = context;
@@ -48,10 +67,10 @@ function serverInfo(context: RouterContext): unknown {
     draining: state.draining,
     requests_in_work: relays.size,
     workers: [...membership.workers.values()].map(({ info, state: workerState }) => ({
-      ...info,
+      ...workerJson(info),
       state: workerState,
       breaker: links.find(info.id)?.breaker.state ?? null,
-      books: dispatcher.books.viewOf(info.id, null),
+      books: booksJson(dispatcher.books.viewOf(info.id, null)),
     })),
     api_keys: apiKey.length,
     // An address may have a password.

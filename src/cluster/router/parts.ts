@@ -94,13 +94,13 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const { link, books } = booksOf(config, warnOfRedis);
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
   const sweep = new Sweep(shortestOf(config));
-  const native = NativeRelay.open();
+  const native = config.nativeRelay === "off" ? null : NativeRelay.open();
   const { roles, roleOrders, balancer } = rolePartsOf({
     ...{ config, conductor, membership, dispatcher, registry, links, room, link, say, decisions },
   });
   const tools: RelayTools = {
     ...{ dispatcher, links, sweep, native, codecs, hits, room, shared, warn, limits: config },
-    ...{ metrics: new RelayMetrics(registry), showWorker: config.showWorker, roles },
+    ...{ metrics: new RelayMetrics(registry, native), showWorker: config.showWorker, roles },
   };
   const context: RouterContext = {
     ...{ config, membership, links, dispatcher, codecs, caches, ceiling, hits, relays },

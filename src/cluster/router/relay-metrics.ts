@@ -1,5 +1,5 @@
 /** What relays count. */
-import { Counter, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Routed } from "#cluster/routing";
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -17,7 +17,12 @@ export type AttemptResult =
   /** The worker's role had changed: it was routed again. */
   | "stale";
 
+/** What relayed a token to its client. */
+export type RelayedBy = "native" | "javascript";
+
 export class RelayMetrics {
+  /** Tokens since the start: a number costs less for each of them than a counter does. */
+  readonly tokens: Record<RelayedBy, number> = { native: 0, javascript: 0 };
   readonly #attempts: Counter<"worker" | "outcome">;
   readonly #routed: Counter<"worker" | "reason">;
   readonly #retries: Counter<"worker">;
@@ -25,8 +30,10 @@ export class RelayMetrics {
   readonly #firstToken: Histogram<"worker">;
   readonly #overhead: Histogram;
 
-  constructor(registry: Registry) {
+  /** `native`: the thread that relays; null: there is none. */
+  constructor(registry: Registry, native: { readonly loanCount: number } | null) {
     const registers = [registry];
+    this.#showTokens(registers, native);
     this.#attempts = new Counter({
       name: "perigee_router_worker_requests_total",
       help: "Requests at workers, by how they ended.",
@@ -63,6 +70,36 @@ export class RelayMetrics {
       help: "From a request's arrival to its first dispatch, tokenizing included.",
       buckets: OVERHEAD_MS,
       registers,
+    });
+  }
+
+  #showTokens(registers: Registry[], native: { readonly loanCount: number } | null): void {
+    const { tokens } = this;
+    new Counter({
+      name: "perigee_router_relayed_tokens_total",
+      help: "Tokens of streams that were relayed, by the native thread and by JavaScript.",
+      labelNames: ["by"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [by, count] of Object.entries(tokens)) this.inc({ by }, count);
+      },
+    });
+    new Gauge({
+      name: "perigee_router_native_relay",
+      help: "1: a native thread relays what is plain of streams; 0: JavaScript relays all of it.",
+      registers,
+      collect() {
+        this.set(native === null ? 0 : 1);
+      },
+    });
+    new Gauge({
+      name: "perigee_router_native_relay_streams",
+      help: "Streams that the native thread relays now.",
+      registers,
+      collect() {
+        this.set(native?.loanCount ?? 0);
+      },
     });
   }
 

@@ -383,7 +383,8 @@ export class Relay implements Watched {
         this.#client.begin(own);
         this.#begunAt ??= link;
       },
-      onTokens: (count) => {
+      onTokens: (count, by) => {
+        metrics.tokens[by] += count;
         if (isFirst) metrics.firstToken(id, this.#order.arrivedMs);
         link.breaker.answering();
         isFirst = false;

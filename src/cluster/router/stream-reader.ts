@@ -18,8 +18,10 @@ export interface PlainForm {
 
 /** One worker's stream, or those of several workers that go on with each other's. */
 export interface StreamReader {
-  /** Throws where the stream has no form that can be relayed. */
+  /** What may be relayed, up to where the stream loses its form (`broken`). */
   read(bytes: Buffer): StreamPiece;
+  /** Why nothing behind the last piece can be relayed; null: it can. */
+  readonly broken: string | null;
   /** The worker's own error event, as JSON in Latin-1, where it was held back; null: none. */
   readonly failure: string | null;
   /** The stream's end has come. */
@@ -36,6 +38,7 @@ const DONE = "data: [DONE]";
 /** The stream of a server without markers: whole lines are relayed as they are. */
 export class LineReader implements StreamReader {
   readonly failure = null;
+  broken: string | null = null;
   #held = "";
   #done = false;
 
@@ -56,7 +59,10 @@ export class LineReader implements StreamReader {
     const end = piece.lastIndexOf("\n") + 1;
     if (end === 0) {
       this.#held += piece;
-      if (this.#held.length > LINE_BYTES_MAX) throw new Error("an event without end");
+      if (this.#held.length > LINE_BYTES_MAX) {
+        this.#held = "";
+        this.broken = "an event without end";
+      }
       return NOTHING;
     }
     const text = end === piece.length ? this.#held + piece : this.#held + piece.slice(0, end);

@@ -52,20 +52,47 @@ describe("streams with markers", () => {
     expect([reader.failure, reader.isComplete]).toEqual([error, false]);
   });
 
-  test.each([": t 7 1\n\n", ": t 0 one\n\n", ": t 0 1,,2\n\n", ": p a b c\n\n"])(
+  test.each([": t 7 1\n\n", ": t 0 one\n\n", ": t 0 1,,2\n\n", ": t 0 x end\n\n", ": p a b c\n\n"])(
     "[CL88] %j is refused",
     (marker) => {
-      expect(() => new MarkerReader(1).read(Buffer.from(marker))).toThrow("a marker");
+      const reader = new MarkerReader(1);
+      const bytes = Buffer.from(`${event("a")}${marker}${event("b")}: t 0 5\n\n`);
+      expect(reader.read(bytes)).toEqual({ text: "", tokens: 0 });
+      expect(reader.broken).toMatch(/^a marker/);
+      expect(reader.choices).toEqual([{ ids: "", tokens: 0, ended: false }]);
+      reader.restart();
+      expect([reader.broken, reader.plainForm]).toEqual([null, { choices: 1, live: 1n }]);
+    },
+  );
+
+  test.each([1, 9, 10_000])(
+    "[CL261] what came with markers before a broken one is relayed, pieces of %i bytes",
+    (step) => {
+      const reader = new MarkerReader(2);
+      const good = `: p 0 9 8\n\n${event("a")}: t 0 1,2\n\n${event("b")}: t 1 3 end\n\n`;
+      const broken = `${event("c")}: t 0 4,x end\n\n`;
+      const bytes = Buffer.from(good + broken);
+      let out = "";
+      let tokens = 0;
+      for (let at = 0; at < bytes.length && reader.broken === null; at += step) {
+        const piece = reader.read(bytes.subarray(at, at + step));
+        out += piece.text;
+        tokens += piece.tokens;
+      }
+      expect(out).toBe(event("a") + event("b"));
+      expect([tokens, reader.broken]).toEqual([3, "a marker without token ids"]);
+      expect(reader.choices).toEqual([
+        { ids: "1,2", tokens: 2, ended: false },
+        { ids: "3", tokens: 1, ended: true },
+      ]);
     },
   );
 
   test("[CL88] text without markers is not held without end", () => {
     const reader = new MarkerReader(1);
     const piece = Buffer.alloc(2 ** 20, "x");
-    const read = () => {
-      for (let turn = 0; turn < 20; turn++) reader.read(piece);
-    };
-    expect(read).toThrow("without markers");
+    for (let turn = 0; turn < 20; turn++) reader.read(piece);
+    expect(reader.broken).toContain("without markers");
   });
 });
 
@@ -75,6 +102,12 @@ describe("streams of others", () => {
     const reader = new LineReader();
     expect(readAll(reader, Buffer.from(text), step)).toBe(text);
     expect(reader.isComplete).toBe(true);
+  });
+
+  test("[CL88] a line without end is not held", () => {
+    const reader = new LineReader();
+    for (let turn = 0; turn < 20; turn++) reader.read(Buffer.alloc(2 ** 20, "x"));
+    expect([reader.broken, reader.isComplete]).toEqual(["an event without end", false]);
   });
 
   test("[CL80] events are counted as tokens", () => {

@@ -140,6 +140,21 @@ test.runIf(hasNative)("[CL195] lines of servers without markers are lent, too", 
   expect(tokens).toBe(body.split("\ndata: ").length - 2); // but for the end
 });
 
+test("[CL261] text whose marker came in one piece with a broken one reaches the client", async () => {
+  const { body, outcome, ids, tokens } = await relayed({
+    native: null,
+    play: async (worker, { begin }) => {
+      await begin();
+      worker.write(chunk(`${event(40)}${event(41)}data: lost\n\n: t 0 x end\n\n`));
+      await pause(20);
+    },
+  });
+  expect(outcome).toMatchObject({ kind: "failed" });
+  expect(body.endsWith(`${event(40)}${event(41)}`.replace(/: t .*\n\n/g, ""))).toBe(true);
+  expect(ids.join()).toMatch(/,40,41$/);
+  expect(tokens).toBe(ids.join().split(",").length);
+});
+
 const BROKEN: readonly (readonly [string, string])[] = [
   ["zz\r\n", "HTTP"],
   ["5\r\nhello!!", "HTTP"],
