@@ -1,5 +1,6 @@
 /** Clients that do nothing wrong, as the run sees them: `ordinary-client.mjs` reads the streams. */
 import { type ChildProcess, fork } from "node:child_process";
+import { killAtExit } from "../support/kill-at-exit.ts";
 
 /**
  * No measure of speed: a server that writes no token for so long hangs, on however slow a
@@ -29,7 +30,7 @@ export class OrdinaryStreams {
 
   private constructor(url: string) {
     this.#child = fork("test/hostile/ordinary-client.mjs", [url], { execArgv: [] });
-    process.once("exit", () => this.#child.kill("SIGKILL"));
+    killAtExit(this.#child);
     const exited = new Promise<void>((resolve) => this.#child.once("exit", () => resolve()));
     this.#begun = new Promise((resolve, reject) => {
       this.#child.on("message", (message: ClientMessage) => {

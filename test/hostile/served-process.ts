@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { json } from "../support/json.ts";
+import { killAtExit } from "../support/kill-at-exit.ts";
 
 const startTimeoutMs = 60_000;
 const stopTimeoutMs = 60_000;
@@ -49,8 +50,7 @@ export class ServedProcess {
       cwd: root,
       stdio: ["ignore", "ignore", "pipe"],
     });
-    // A test that is interrupted leaves no server behind.
-    process.once("exit", () => child.kill("SIGKILL"));
+    killAtExit(child);
     const log: string[] = [];
     const url = await new Promise<string>((resolve, reject) => {
       const timer = setTimeout(

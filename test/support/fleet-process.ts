@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { killAtExit } from "./kill-at-exit.ts";
 
 const START_MS = 90_000;
 const LINES_MAX = 5_000;
@@ -38,10 +39,7 @@ export class FleetProcess {
       env: { ...process.env, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    // A test that is interrupted leaves no process behind.
-    const kill = () => child.kill("SIGKILL");
-    process.once("exit", kill);
-    child.once("exit", () => process.off("exit", kill));
+    killAtExit(child);
     const log: string[] = [];
     const url = await new Promise<string>((resolve, reject) => {
       const fail = (what: string) => reject(new Error(`${words[0]} ${what}:\n${log.join("\n")}`));
