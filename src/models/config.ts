@@ -174,7 +174,6 @@ export type BertConfig = z.output<typeof BertConfig>;
 export const RobertaConfig = BertConfig.extend({
   model_type: z.string(),
   pad_token_id: tokenId.default(1),
-  layer_norm_eps: positive.default(1e-5),
 });
 
 export const ModernBertConfig = Classifier.extend({

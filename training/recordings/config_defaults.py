@@ -30,7 +30,10 @@ EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
 GIVEN = {
     **{
         name: SIZES
-        for name in ["llama", "mistral", "gemma2", "qwen2", "qwen3", "phi", "phi3", "bert"]
+        for name in [
+            *["llama", "mistral", "gemma2", "qwen2", "qwen3", "phi", "phi3", "bert", "roberta"],
+            *["xlm-roberta", "camembert", "modernbert", "nomic_bert"],
+        ]
     },
     "mixtral": {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2},
     "qwen3_moe": {**SIZES, **EXPERTS, "num_experts": 4},
@@ -69,12 +72,14 @@ VARIANTS = {
 
 USED = """
     activation_function add_cross_attention attention_bias attn_logit_softcapping
-    decoder_sparse_step do_layer_norm_before enable_bias eos_token_id
+    classifier_activation classifier_bias classifier_pooling decoder_sparse_step
+    do_layer_norm_before enable_bias eos_token_id
     final_logit_softcapping head_dim hidden_act hidden_activation is_decoder
-    layer_norm_elementwise_affine layer_norm_eps layer_norm_epsilon layer_types
-    max_window_layers mlp_bias mlp_only_layers model_type n_inner norm_topk_prob
+    layer_norm_elementwise_affine layer_norm_eps layer_norm_epsilon layer_types local_attention
+    max_window_layers mlp_bias mlp_only_layers model_type n_inner norm_bias norm_eps norm_topk_prob
     num_experts num_key_value_heads num_local_experts original_max_position_embeddings
-    partial_rotary_factor qk_layernorm query_pre_attn_scalar rms_norm_eps rope_parameters
+    pad_token_id partial_rotary_factor qk_layernorm query_pre_attn_scalar rms_norm_eps
+    rope_parameters
     scale_attn_by_inverse_layer_idx scale_attn_weights sliding_window tie_word_embeddings
     type_vocab_size use_sliding_window word_embed_proj_dim
 """.split()

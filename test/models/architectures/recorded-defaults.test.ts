@@ -45,8 +45,7 @@ function ropeOf(config: JsonConfig): RopeSpec {
 function plainly(config: JsonConfig) {
   const { kind, spec, names } = describeModel(config);
   const { layer, ...others } = names;
-  const layers = typeof spec.layers === "number" ? spec.layers : spec.layers.length;
-  const layerNames = Array.from({ length: layers }, (_, index) => withoutExperts(layer(index)));
+  const layerNames = spec.layers.map((_, index) => withoutExperts(layer(index)));
   return { kind, spec, others, layerNames };
 }
 

@@ -1,0 +1,33 @@
+"""The other side of embed.mjs: sentence-transformers, one answer per line of standard input."""
+
+import json
+import sys
+import time
+
+import torch
+
+folder, threads = sys.argv[1], int(sys.argv[2])
+torch.set_num_threads(threads)
+
+import sentence_transformers  # noqa: E402
+import transformers  # noqa: E402
+
+model = sentence_transformers.SentenceTransformer(
+    folder, device="cpu", model_kwargs={"dtype": torch.float32}
+)
+texts: list[str] = []
+for line in sys.stdin:
+    message = json.loads(line)
+    if "texts" in message:
+        texts = message["texts"]
+        answer = {
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "sentence-transformers": sentence_transformers.__version__,
+            "threads": torch.get_num_threads(),
+        }
+    else:
+        begin = time.perf_counter()
+        vectors = model.encode(texts, batch_size=32)
+        answer = {"seconds": time.perf_counter() - begin, "vectors": vectors.tolist()}
+    print(json.dumps(answer), flush=True)
