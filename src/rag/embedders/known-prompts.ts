@@ -21,12 +21,12 @@ const KNOWN: readonly (readonly [name: RegExp, prompts: EmbedderPrompts])[] = [
   ],
 ];
 
+/** A snapshot in the hub's cache, whose own name is a commit. */
+const SNAPSHOT = /models--(?:[^/\\]+--)?([^/\\]+)[/\\]snapshots[/\\][0-9a-f]+$/;
+
 /** The prompts of a model by the last part of its name or path; null: its name says nothing. */
 export function knownPrompts(model: string): EmbedderPrompts | null {
-  const name = model
-    .replace(/[\\/]+$/, "")
-    .split(/[\\/]/)
-    .at(-1)
-    ?.toLowerCase();
-  return KNOWN.find(([pattern]) => pattern.test(name ?? ""))?.[1] ?? null;
+  const path = model.replace(/[\\/]+$/, "");
+  const name = (SNAPSHOT.exec(path)?.[1] ?? path.split(/[\\/]/).at(-1) ?? "").toLowerCase();
+  return KNOWN.find(([pattern]) => pattern.test(name))?.[1] ?? null;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { LocalEmbedder, openEmbedder } from "#rag/embedders";
+import { LAYOUT_DEVICES } from "./devices.ts";
 import {
   expectVectors,
   type Files,
@@ -15,18 +16,21 @@ const engine = {
 };
 
 const LAYOUTS = ["bert", "xlm-roberta", "nomic-bert", "modernbert", "qwen3"];
-const cases = LAYOUTS.flatMap((layout) =>
-  Object.entries(recordedLayout(layout).embedders).map(
-    ([title, recorded]) => [`${layout}: ${title}`, layout, recorded] as const,
+const cases = LAYOUT_DEVICES.flatMap((device) =>
+  LAYOUTS.flatMap((layout) =>
+    Object.entries(recordedLayout(layout).embedders).map(
+      ([title, recorded]) => [`${device}, ${layout}: ${title}`, device, layout, recorded] as const,
+    ),
   ),
 );
 
 describe("[RG60] vectors of queries and documents are those of sentence-transformers", () => {
-  test.each(cases)("%s", async (_, layout, recorded) => {
+  test.each(cases)("%s", async (_, device, layout, recorded) => {
     const { queries, documents } = recordedLayout(layout);
     const folder = layoutFolder(layout, recorded.files);
     const prompts = recorded.given === undefined ? {} : { prompts: recorded.given };
-    await using embedder = await openEmbedder(folder, { engine, ...prompts });
+    const options = { engine: { ...engine, device }, ...prompts };
+    await using embedder = await openEmbedder(folder, options);
     expect(await embedder.countTokens(documents.slice(0, 2))).toEqual(
       recorded.documentTokens.slice(0, 2),
     );
@@ -68,6 +72,7 @@ describe("[RG62] prompts are those of the files, else those that go with the nam
     ["intfloat/multilingual-e5-large", "query: "],
     ["BAAI/bge-small-en-v1.5/", "Represent this sentence for searching relevant passages: "],
     ["nomic-ai/nomic-embed-text-v1.5", "search_query: "],
+    ["/cache/models--intfloat--e5-base-v2/snapshots/0123abcd", "query: "],
     ["intfloat/multilingual-e5-large-instruct", ""],
     ["my-e5-small", ""],
   ])("%s: %j", async (name, query) => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { LocalReranker } from "#rag/embedders";
+import { LAYOUT_DEVICES } from "./devices.ts";
 import { layoutFolder, recordedLayout, rerankerFolder } from "./recorded-layout.ts";
 
 const engine = {
@@ -9,18 +10,21 @@ const engine = {
 };
 
 const LAYOUTS = ["bert", "xlm-roberta", "modernbert"];
-const cases = LAYOUTS.flatMap((layout) =>
-  Object.entries(recordedLayout(layout).rerankers).map(
-    ([title, recorded]) => [`${layout}: ${title}`, layout, recorded] as const,
+const cases = LAYOUT_DEVICES.flatMap((device) =>
+  LAYOUTS.flatMap((layout) =>
+    Object.entries(recordedLayout(layout).rerankers).map(
+      ([title, recorded]) => [`${device}, ${layout}: ${title}`, device, layout, recorded] as const,
+    ),
   ),
 );
 
 describe("[RG66] scores are those of sentence-transformers' CrossEncoder", () => {
-  test.each(cases)("%s", async (_, layout, recorded) => {
+  test.each(cases)("%s", async (_, device, layout, recorded) => {
     const { pairs } = recordedLayout(layout);
     const queries = pairs.map(([query]) => query);
     const texts = pairs.map(([, text]) => text);
-    await using llm = await LLM.load(rerankerFolder(layout, recorded), engine);
+    const folder = rerankerFolder(layout, recorded);
+    await using llm = await LLM.load(folder, { ...engine, device });
     const results = await llm.score(queries, texts);
     for (const [place, { score }] of results.entries()) {
       expect(Math.abs(score - (recorded.scores[place] ?? Number.NaN))).toBeLessThan(1e-4);
