@@ -123,6 +123,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
 /** Buffers that the data in others decides how much is read of; their size is not the op's. */
 const OPEN_ENDED = new Set([
   ...["takeTokens.sampled", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
+  "rotateHeads.rope",
   ...["adjustLogits.entryTokens", "adjustLogits.entryBias", "adjustLogits.entryCounts"],
   ...["acceptTrees.ids", "acceptTrees.sampled"],
   ...["joinRows.right", "raceCandidates.tokenMap", "selectBeams.tokenMap"],
