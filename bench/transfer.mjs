@@ -4,14 +4,17 @@
 // results/transfer-ucx-tcp.json):
 //
 //   node bench/transfer.mjs [--rounds 7] [--connections 4] [--mooncake .venv/bin/python]
-//     [--nixl libnixl_capi.so] [--write]
+//     [--nixl libnixl_capi.so] [--only memory,frames,tls] [--write]
 //
+// Where there is openssl, frames are measured with TLS, too (`tls`): a certificate on each side.
 // All runs move the same bytes between buffers of the same size; rounds alternate. Build first.
 // iperf3 has as many connections and writes as much at a time (1 MiB is its most), but always the
 // same buffer, which stays in a cache, while all others move 256 MiB of distinct memory: so it runs
 // once more with a file of that size in memory as its source (`iperf3File`).
 import { fork, spawn, spawnSync } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -25,6 +28,7 @@ const { values } = parseArgs({
     connections: { type: "string", default: "4" },
     mooncake: { type: "string" },
     nixl: { type: "string" },
+    only: { type: "string" },
     write: { type: "boolean", default: false },
   },
 });
@@ -39,34 +43,51 @@ const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const target = sharedMemory(BUFFER_BYTES).memory.fill(1);
 const source = sharedMemory(BUFFER_BYTES).memory.fill(3);
 
+/** A folder with a certificate and its key; null: there is no openssl. */
+function makeCertificate() {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-transfer-"));
+  const asked = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x";
+  const files = ["-keyout", join(folder, "key.pem"), "-out", join(folder, "cert.pem")];
+  const name = ["-addext", "subjectAltName=IP:127.0.0.1"];
+  const made = spawnSync("openssl", [...asked.split(" "), ...name, ...files]);
+  return made.status === 0 ? folder : null;
+}
+
 /** A process that offers its memory when it is asked. */
-async function startOwner() {
-  const owner = fork(here("./transfer/owner.mjs"), [String(BUFFER_BYTES), values.nixl ?? ""]);
+async function startOwner(certificates) {
+  const words = [String(BUFFER_BYTES), values.nixl ?? "", certificates ?? ""];
+  const owner = fork(here("./transfer/owner.mjs"), words);
   const waiting = [];
   owner.on("message", (message) => waiting.shift()?.(message));
   const next = () => new Promise((resolve) => waiting.push(resolve));
-  const { port } = await next();
-  const ask = (pieceBytes) => {
+  const { port, tlsPort } = await next();
+  const ask = (pieceBytes, by) => {
     const answer = next();
-    owner.send({ pieceBytes });
+    owner.send({ pieceBytes, by });
     return answer;
   };
-  return { port, ask, pids: [owner.pid, process.pid], stop: () => owner.kill() };
+  return {
+    ports: { plain: port, tls: tlsPort },
+    ask,
+    pids: [owner.pid, process.pid],
+    stop: () => owner.kill(),
+  };
 }
 
-function ourWay(owner, ways) {
+function ourWay(owner, ways, tls) {
+  const by = tls === undefined ? "plain" : "tls";
   const client = openTransferClient({
-    ...{ ways, connections: CONNECTIONS },
+    ...{ ways, connections: CONNECTIONS, ...(tls && { tls }) },
     ...(ways.includes("nixl") && { nixl: values.nixl }),
   });
   return async (pieceBytes) => {
-    const { offer } = await owner.ask(pieceBytes);
+    const { offer } = await owner.ask(pieceBytes, by);
     const pieces = Array.from({ length: BUFFER_BYTES / pieceBytes }, (_, index) => ({
       index,
       into: [target.subarray(index * pieceBytes, (index + 1) * pieceBytes)],
     }));
     const began = performance.now();
-    const peer = { host: "127.0.0.1", port: owner.port };
+    const peer = { host: "127.0.0.1", port: owner.ports[by] };
     await client.read({ peer, offer, pieces, deadlineMs: 60_000 });
     return BUFFER_BYTES / (performance.now() - began) / 1e6;
   };
@@ -152,19 +173,37 @@ async function startMooncake(python) {
   return { run, stop, pids: both.map(({ pid }) => pid) };
 }
 
-const owner = await startOwner();
+const certificates = makeCertificate();
+const owner = await startOwner(certificates);
 const iperf = await startIperf();
 const mooncake = values.mooncake ? await startMooncake(values.mooncake) : null;
-const runs = {
+const tlsOf = (folder) => {
+  const [cert, key] = ["cert.pem", "key.pem"].map((name) => readFileSync(join(folder, name)));
+  return { cert, key, ca: cert };
+};
+const all = {
   memcpy,
   memory: ourWay(owner, ["memory"]),
   tcp: ourWay(owner, ["tcp"]),
   frames: ourWay(owner, ["stream"]),
+  ...(certificates === null ? {} : { tls: ourWay(owner, ["stream"], tlsOf(certificates)) }),
   ...(values.nixl === undefined ? {} : { nixl: ourWay(owner, ["nixl"]) }),
   iperf3: iperf.run,
   iperf3File: iperf.runFile,
   ...(mooncake === null ? {} : { mooncake: mooncake.run }),
 };
+const wanted = values.only?.split(",") ?? Object.keys(all);
+const runs = Object.fromEntries(Object.entries(all).filter(([name]) => wanted.includes(name)));
+
+const RATIOS = [
+  ["memoryOverMemcpy", "memory", "memcpy"],
+  ["tcpOverIperf3", "tcp", "iperf3"],
+  ["tcpOverIperf3File", "tcp", "iperf3File"],
+  ["memoryOverNixl", "memory", "nixl"],
+  ["tcpOverNixl", "tcp", "nixl"],
+  ["tcpOverMooncake", "tcp", "mooncake"],
+  ["tlsOverFrames", "tls", "frames"],
+];
 
 const results = [];
 for (const pieceBytes of SIZES) {
@@ -198,13 +237,12 @@ for (const pieceBytes of SIZES) {
     pieceBytes,
     gbPerSecond,
     gbPerCpuSecond,
-    memoryOverMemcpy: ratio("memory", "memcpy"),
-    tcpOverIperf3: ratio("tcp", "iperf3"),
-    tcpOverIperf3File: ratio("tcp", "iperf3File"),
-    ...(values.nixl === undefined
-      ? {}
-      : { memoryOverNixl: ratio("memory", "nixl"), tcpOverNixl: ratio("tcp", "nixl") }),
-    ...(mooncake === null ? {} : { tcpOverMooncake: ratio("tcp", "mooncake") }),
+    ...Object.fromEntries(
+      RATIOS.filter(([, ...of]) => of.every((name) => name in runs)).map(([name, over, under]) => [
+        name,
+        ratio(over, under),
+      ]),
+    ),
   });
   console.log(JSON.stringify(results.at(-1)));
 }
@@ -213,5 +251,6 @@ if (values.write) {
   const ucx = process.env.UCX_TLS === undefined ? "" : `-ucx-${process.env.UCX_TLS}`;
   writeFileSync(here(`./results/transfer${ucx}.json`), `${JSON.stringify(report, null, 2)}\n`);
 }
+if (certificates !== null) rmSync(certificates, { recursive: true });
 for (const { stop } of [owner, iperf, ...(mooncake === null ? [] : [mooncake])]) stop();
 process.exit();
