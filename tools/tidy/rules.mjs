@@ -246,11 +246,8 @@ function documentProblems(path, text, paths, code) {
 /** Every runtime dependency has a reason. @param {Files} files @returns {Violation[]} */
 export function dependencies(files) {
   const manifest = JSON.parse(files.get("package.json") ?? "{}");
-  const declared = Object.keys({
-    ...manifest.dependencies,
-    ...manifest.optionalDependencies,
-    ...manifest.peerDependencies,
-  });
+  const kinds = ["dependencies", "optionalDependencies", "peerDependencies"];
+  const declared = kinds.flatMap((kind) => Object.keys(manifest[kind] ?? {}));
   const architecture = files.get("ARCHITECTURE.md") ?? "";
   const used = new Set();
   const found = [];
@@ -261,10 +258,7 @@ export function dependencies(files) {
     ];
     for (const [, target = ""] of specifiers) {
       if (/^[.#]|^node:/.test(target) || !/^[@a-z]/.test(target)) continue;
-      const name = target
-        .split("/")
-        .slice(0, target.startsWith("@") ? 2 : 1)
-        .join("/");
+      const [name = ""] = /^(@[^/]+\/)?[^/]+/.exec(target) ?? [];
       used.add(name);
       if (!declared.includes(name))
         found.push({ rule: "dependencies", path, message: `${name} is not in package.json` });

@@ -2,7 +2,8 @@
 import { EngineError, messageOf } from "#base";
 
 const DAMAGED = /malformed|not a database|ends before row/i;
-const FULL = /ENOSPC|EDQUOT|EFBIG|is full/;
+/** SQLite's layer over files does not tell why a write failed. */
+const FULL = /ENOSPC|EDQUOT|EFBIG|is full|disk I\/O error/;
 const FORBIDDEN = /EACCES|EPERM|EROFS|readonly|unable to open|Could not open/;
 
 /** What a caller is told about anything thrown; errors of ours are as they are. */
@@ -25,7 +26,8 @@ export function folderError(action: string, folder: string, thrown: unknown): En
 }
 
 function remedyOf(message: string): string {
-  if (FULL.test(message)) return "make room and try again: nothing that was stored is lost";
+  if (FULL.test(message))
+    return "make room and try again, or check the disk: what was stored is kept";
   if (FORBIDDEN.test(message)) return "allow this user to write there";
   return "check the disk and try again";
 }

@@ -170,12 +170,13 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Null where the system does not tell. */
+/** Null where the system does not tell, and of a process that ended and is still listed. */
 function startOf(pid: number): string | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The name in parentheses may have spaces; the start is the 20th field behind it.
-    return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? null;
+    const [state, ...fields] = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return state === "Z" || state === "X" ? null : (fields[18] ?? null);
   } catch {
     return null;
   }

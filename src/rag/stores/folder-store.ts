@@ -157,7 +157,12 @@ export class FolderStore implements VectorStore {
       // A process that waits for an answer stays alive for it.
       worker.ref();
       const message: FolderCall = { call, method, values };
-      worker.postMessage(message);
+      try {
+        worker.postMessage(message);
+      } catch (error) {
+        // Functions and other things that are no data do not pass between threads.
+        this.#answer({ type: "error", call, failure: unsendable(error) });
+      }
     });
   }
 
@@ -223,6 +228,11 @@ function threadUrl(): URL {
   const isSource = import.meta.url.endsWith(".ts");
   const file = isSource ? "../../../dist/rag/stores/folder-thread.js" : "./folder-thread.js";
   return new URL(file, import.meta.url);
+}
+
+function unsendable(error: unknown): FolderFailure {
+  const message = `Cannot use the store: values must be plain data, but ${messageOf(error)}`;
+  return { code: "INVALID_ARGUMENT", message, param: null };
 }
 
 function errorOf({ code, message, param }: FolderFailure): EngineError {

@@ -52,8 +52,8 @@ export function parseMilvusAddress(where: string): MilvusAddress {
   const port = url.port === "" ? (url.protocol === "https:" ? 443 : PORT) : Number(url.port);
   return {
     address: `${host}:${port}`,
-    user: decoded(url.username),
-    password: decoded(url.password),
+    user: decoded("user", url.username),
+    password: decoded("password", url.password),
     token: settings.get("token") || null,
     database,
     hasTls,
@@ -77,8 +77,8 @@ function settingsOf(url: URL): URLSearchParams {
 }
 
 function databaseOf(url: URL): string | null {
-  const name = decodeURIComponent(url.pathname.slice(1));
-  if (name === "") return null;
+  const name = decoded("database", url.pathname.slice(1));
+  if (name === null) return null;
   if (!DATABASE.test(name)) throw invalid("database", "letters, digits and _", name);
   return name;
 }
@@ -98,8 +98,13 @@ function timeoutOf(text: string | null): number {
   return timeoutMs;
 }
 
-function decoded(text: string): string | null {
-  return text === "" ? null : decodeURIComponent(text);
+/** Null: there is none. */
+function decoded(name: string, text: string): string | null {
+  try {
+    return text === "" ? null : decodeURIComponent(text);
+  } catch {
+    throw invalid(name, "percent-encoded UTF-8", "another text");
+  }
 }
 
 function invalid(name: string, wanted: string, value: unknown): EngineError {

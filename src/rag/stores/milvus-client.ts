@@ -1,7 +1,8 @@
 /** The connection to a Milvus server: calls with a deadline, answers checked, failures told. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { EngineError } from "#base";
 import type { Consistency, MilvusAddress } from "./milvus-address.ts";
-import { MilvusRefusal, type MilvusStatus, milvusError } from "./milvus-errors.ts";
+import { isDisconnected, MilvusRefusal, type MilvusStatus, milvusError } from "./milvus-errors.ts";
 
 /** The official client, where it is installed. */
 export type Sdk = typeof import("@zilliz/milvus2-sdk-node");
@@ -24,8 +25,10 @@ const BM25_VERSION = [2, 5] as const;
 /** A connection that was lost is tried again this soon, so that a call made again succeeds. */
 const RECONNECT_MS = 100;
 const RECONNECT_MS_MAX = 1000;
-const RETRIES = 2;
 const KEEPALIVE_MS = 300_000;
+/** Large collections are read from an object store. */
+const LOAD_MS_MAX = 600_000;
+const LOAD_STEP_MS = 100;
 const LOADED = "LoadStateLoaded";
 
 export class MilvusConnection {
@@ -73,7 +76,7 @@ export class MilvusConnection {
     fails: (thrown: unknown) => Promise<void> = async () => {},
   ): Promise<Answer> {
     try {
-      return checked(await run(this.#client));
+      return checked(await this.#twice(run));
     } catch (error) {
       await fails(error);
       throw milvusError(action, this.address.location, error);
@@ -83,11 +86,25 @@ export class MilvusConnection {
   /** Has a collection in the server's memory, as searches need it. */
   async load(collection: string): Promise<void> {
     const target = { collection_name: collection };
-    await this.call("load a collection", async (client) => {
-      const { state } = await client.getLoadState(target);
-      // To load it anew takes half a second even where there is nothing to do.
-      return state === LOADED ? { code: 0 } : client.loadCollectionSync(target);
-    });
+    const action = "load a collection";
+    const state = async () => (await this.call(action, (one) => one.getLoadState(target))).state;
+    if ((await state()) === LOADED) return;
+    await this.call(action, (client) => client.loadCollection(target));
+    for (let waitedMs = 0; (await state()) !== LOADED; waitedMs += LOAD_STEP_MS) {
+      if (waitedMs > LOAD_MS_MAX) throw milvusError(action, this.address.location, "timeout");
+      await sleep(LOAD_STEP_MS);
+    }
+  }
+
+  /** All calls may be made again: a connection that was lost while idle is not told. */
+  async #twice<Answer>(run: (client: SdkClient) => Promise<Answer>): Promise<Answer> {
+    try {
+      return await run(this.#client);
+    } catch (error) {
+      if (!isDisconnected(error)) throw error;
+      await sleep(2 * RECONNECT_MS);
+      return run(this.#client);
+    }
   }
 
   async close(): Promise<void> {
@@ -113,8 +130,10 @@ function clientOf(sdk: Sdk, address: MilvusAddress): SdkClient {
   return new sdk.MilvusClient({
     address: address.address,
     ssl: address.hasTls,
+    // Of all calls but writes, which wait for a day unless each is told.
     timeout: address.timeoutMs,
-    maxRetries: RETRIES,
+    // Its retries of calls that got no answer never end.
+    maxRetries: 0,
     // What it would write about every failed call is in our errors.
     logLevel: "error",
     telemetry: { enabled: false },

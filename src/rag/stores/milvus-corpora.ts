@@ -2,6 +2,7 @@
  * Corpora of a Milvus server: a partition each, in the collection of their embedder and dimensions.
  * A row in the collection's default partition says which embedder that is; searches never see it.
  */
+import { EngineError } from "#base";
 import { unknownCorpus } from "./corpus-errors.ts";
 import type { MilvusConnection } from "./milvus-client.ts";
 import { isMissing } from "./milvus-errors.ts";
@@ -12,6 +13,7 @@ import {
   checkCollection,
   collectionOf,
   ensureCollection,
+  hasOurForm,
 } from "./milvus-schema.ts";
 import type { CorpusSpec } from "./vector-store.ts";
 
@@ -20,6 +22,8 @@ export interface MilvusCorpus {
   readonly spec: CorpusSpec;
   readonly collection: string;
   readonly partition: string;
+  /** The server weighs its words. */
+  readonly hasBm25: boolean;
 }
 
 const DEFAULT_PARTITION = "_default";
@@ -71,9 +75,12 @@ export class MilvusCorpora {
 
   async create(spec: CorpusSpec): Promise<void> {
     const collection = collectionOf(spec);
-    await ensureCollection(this.#connection, spec);
-    if ((await this.#factsOf(collection)) === null) await this.#writeFacts(collection, spec);
-    const corpus = corpusIn(collection, spec, spec.name);
+    const own = await this.#factsOf(collection);
+    const hasBm25 = own?.hasBm25 ?? this.#connection.features.hasBm25;
+    const collectionSpec = { ...spec, hasBm25 };
+    await ensureCollection(this.#connection, collectionSpec);
+    if (own === null) await this.#writeFacts(collection, collectionSpec);
+    const corpus = corpusIn(collection, collectionSpec, spec.name);
     const target = { collection_name: collection, partition_name: corpus.partition };
     await this.#connection.call("make a corpus", async (client) => {
       const answer = await client.createPartition(target);
@@ -87,7 +94,7 @@ export class MilvusCorpora {
     const { collection, partition } = corpus;
     this.#known.delete(corpus.spec.name);
     await this.#connection.call("remove a corpus", async (client) => {
-      // A partition in use is not removed; servers that do not know the call remove it all the same.
+      // One in use is not removed; servers that do not know this call remove it all the same.
       await client.releasePartitions({ collection_name: collection, partition_names: [partition] });
       return client.dropPartition({ collection_name: collection, partition_name: partition });
     });
@@ -143,34 +150,39 @@ export class MilvusCorpora {
   async #opened(collection: string): Promise<CollectionSpec | null> {
     const spec = await this.#factsOf(collection);
     if (spec === null || collectionOf(spec) !== collection) return null;
-    await checkCollection(this.#connection, collection, spec.dimensions);
+    try {
+      await checkCollection(this.#connection, collection, spec);
+    } catch (error) {
+      // It hides no other corpus; making one in it tells what is wrong.
+      if (error instanceof EngineError && error.code === "CORPUS_INVALID") return null;
+      throw error;
+    }
     await this.#connection.load(collection);
     return spec;
   }
 
+  /** Null: the collection is not there, was not made to the end, or is of something else. */
   async #factsOf(collection: string): Promise<CollectionSpec | null> {
-    const answer = await this.#connection.call("open a collection", async (client) => {
-      const described = await client.describeCollection({ collection_name: collection });
-      const names = described.schema?.fields.map(({ name }) => name) ?? [];
-      const isOurs = ["key", "attributes"].every((name) => names.includes(name));
-      if (!isOurs) return { status: { code: 0 }, data: [] };
-      await this.#connection.load(collection);
-      return client.query({
+    if (!(await hasOurForm(this.#connection, collection))) return null;
+    await this.#connection.load(collection);
+    const answer = await this.#connection.call("open a collection", (client) =>
+      client.query({
         collection_name: collection,
         partition_names: [DEFAULT_PARTITION],
         filter: `key == ${textLiteral(FACTS_KEY)}`,
         output_fields: ["attributes"],
         limit: 1,
-      });
-    });
+      }),
+    );
     const [row] = answer.data;
     if (row === undefined) return null;
-    const { embedder, dimensions, format } = readAttributes(row.attributes);
+    const { embedder, dimensions, format, bm25 } = readAttributes(row.attributes);
     if (format !== FORMAT || typeof dimensions !== "number") return null;
-    return { embedder: String(embedder), dimensions };
+    return { embedder: String(embedder), dimensions, hasBm25: bm25 === true };
   }
 
-  async #writeFacts(collection: string, { embedder, dimensions }: CorpusSpec): Promise<void> {
+  async #writeFacts(collection: string, spec: CollectionSpec): Promise<void> {
+    const { embedder, dimensions, hasBm25 } = spec;
     const vector = Array.from({ length: dimensions }, (_, place) => Number(place === 0));
     const row = {
       key: FACTS_KEY,
@@ -180,15 +192,16 @@ export class MilvusCorpora {
       text: "",
       words: "",
       about: {},
-      attributes: storedAttributes({ embedder, dimensions, format: FORMAT }),
+      attributes: storedAttributes({ embedder, dimensions, format: FORMAT, bm25: hasBm25 }),
       vector,
-      ...(this.#connection.features.hasBm25 ? {} : { sparse: { 0: 1 } }),
+      ...(hasBm25 ? {} : { sparse: { 0: 1 } }),
     };
     await this.#connection.call("make a collection", (client) =>
       client.upsert({
         collection_name: collection,
         partition_name: DEFAULT_PARTITION,
         data: [row],
+        timeout: this.#connection.address.timeoutMs,
       }),
     );
   }
@@ -197,7 +210,8 @@ export class MilvusCorpora {
 function corpusIn(collection: string, spec: CollectionSpec, name: string): MilvusCorpus {
   // Names of partitions have no dashes.
   const partition = `${PARTITION_PREFIX}${name.replaceAll("_", "_u").replaceAll("-", "_d")}`;
-  return { spec: { ...spec, name }, collection, partition };
+  const { dimensions, embedder, hasBm25 } = spec;
+  return { spec: { name, dimensions, embedder }, collection, partition, hasBm25 };
 }
 
 /** Null: it is not of ours. */

@@ -9,6 +9,7 @@ export interface MilvusStatus {
 
 const COLLECTION_MISSING = 100;
 const PARTITION_MISSING = 200;
+const GRPC_UNAVAILABLE = 14;
 const REASON_LENGTH = 300;
 
 const QUOTA = "make room or raise its quota, and try again: nothing that was stored is lost";
@@ -22,7 +23,7 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [/PERMISSION|privilege|not permitted/i, "give this user the right to do so"],
   [/quota|memory limit|disk limit|no space|exceed(s|ed) .*limit|maximum/i, QUOTA],
   [/deny|denied|read.?only/i, "allow writes on the server and try again"],
-  [/rate limit/i, "try again later, or raise its limit of requests"],
+  [/rate.?limit/i, "try again later, or raise its limit of requests"],
   [/DEADLINE|timeout/i, "raise timeoutMs in its address, or try again when it is less busy"],
   [/database.*(not exist|not found)|(not exist|not found).*database/i, "make the database first"],
   [
@@ -36,6 +37,11 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
 export function isMissing(thrown: unknown): boolean {
   const { code } = statusOf(thrown) ?? {};
   return code === COLLECTION_MISSING || code === PARTITION_MISSING;
+}
+
+/** Whether a connection failed, so that the call may not have arrived and can be made again. */
+export function isDisconnected(thrown: unknown): boolean {
+  return thrown instanceof Error && "code" in thrown && thrown.code === GRPC_UNAVAILABLE;
 }
 
 /** STORE_UNAVAILABLE with what the server said; errors of ours are as they are. */

@@ -1,7 +1,7 @@
 /**
  * Filters as Milvus's expressions. Servers differ in what a comparison with an absent attribute or
- * one of another type gives, and in what `not` makes of that; so each type of value has names of its
- * own (`storedAttributes`), no `not` stands before a comparison, and absence is asked for.
+ * one of another type gives, and in what `not` makes of that; so each type of value has names of
+ * its own (`storedAttributes`), no `not` stands before a comparison, and absence is asked for.
  */
 import type { Attributes } from "#rag/texts";
 import type { Comparison, Filter } from "./filter.ts";

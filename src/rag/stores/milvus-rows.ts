@@ -18,11 +18,11 @@ const QUESTION_WORDS_MAX = 64;
 const SATURATION = 1.2;
 const LENGTH_WEIGHT = 0.75;
 const USUAL_WORDS = 100;
-/** Of a text without words, since a sparse vector must not be empty; no word has this number. */
+/** Of a text without words, since a sparse vector must not be empty. No word has this number. */
 const NO_WORD: SparseVector = { 4294967293: 1 };
 const WORD_NUMBERS = 4_294_967_290;
 
-/** A chunk's key is that of its corpus and itself: corpora of one collection may share documents. */
+/** Corpora of one collection may share documents: a chunk's key begins with its corpus. */
 export function keyOf(corpus: string, id: string): string {
   return `${corpus}/${id}`;
 }

@@ -6,7 +6,10 @@ import { MilvusRefusal } from "./milvus-errors.ts";
 import type { CorpusSpec } from "./vector-store.ts";
 
 /** A corpus's embedder and dimensions: corpora that share them share a collection. */
-export type CollectionSpec = Pick<CorpusSpec, "dimensions" | "embedder">;
+export type CollectionSpec = Pick<CorpusSpec, "dimensions" | "embedder"> & {
+  /** The server weighed words when the collection was made; it stays so after an upgrade. */
+  readonly hasBm25: boolean;
+};
 
 export const COLLECTION_PREFIX = "perigee_";
 const KEY_LENGTH = 160;
@@ -28,7 +31,10 @@ interface Field {
 }
 
 /** Of the first 16 hex digits of the embedder's digest: no other embedder's has the same name. */
-export function collectionOf({ dimensions, embedder }: CollectionSpec): string {
+export function collectionOf({
+  dimensions,
+  embedder,
+}: Pick<CorpusSpec, "dimensions" | "embedder">): string {
   const digest = createHash("sha256").update(embedder).digest("hex").slice(0, 16);
   return `${COLLECTION_PREFIX}${dimensions}_${digest}`;
 }
@@ -54,7 +60,7 @@ export async function ensureCollection(
   spec: CollectionSpec,
 ): Promise<void> {
   const name = collectionOf(spec);
-  const { hasBm25 } = connection.features;
+  const { hasBm25 } = spec;
   const has = await connection.call("make a collection", (client) =>
     client.hasCollection({ collection_name: name }),
   );
@@ -68,20 +74,34 @@ export async function ensureCollection(
       }),
     );
   }
-  await checkCollection(connection, name, spec.dimensions);
+  await checkCollection(connection, name, spec);
   const found = await indexesOf(connection, name);
   if (found.get("vector") === undefined) await indexVectors(connection, name);
-  if (found.get("sparse") === undefined) await indexWords(connection, name);
+  if (found.get("sparse") === undefined) await indexWords(connection, name, hasBm25);
   await connection.load(name);
+}
+
+/** Whether a collection is there and has what is needed to ask of which embedder it is. */
+export async function hasOurForm(connection: MilvusConnection, name: string): Promise<boolean> {
+  const has = await connection.call("open a collection", (client) =>
+    client.hasCollection({ collection_name: name }),
+  );
+  if (!has.value) return false;
+  const described = await connection.call("open a collection", (client) =>
+    client.describeCollection({ collection_name: name }),
+  );
+  const fields = described.schema.fields.map((field) => field.name);
+  if (!fields.includes("key") || !fields.includes("attributes")) return false;
+  const indexes = await indexesOf(connection, name);
+  return indexes.has("vector") && indexes.has("sparse");
 }
 
 /** Throws CORPUS_INVALID where a collection under our name is not as we make it. */
 export async function checkCollection(
   connection: MilvusConnection,
   name: string,
-  dimensions: number,
+  { dimensions, hasBm25 }: CollectionSpec,
 ): Promise<void> {
-  const { hasBm25 } = connection.features;
   const described = await connection.call("open a collection", (client) =>
     client.describeCollection({ collection_name: name }),
   );
@@ -134,8 +154,12 @@ async function indexVectors(connection: MilvusConnection, name: string): Promise
   ]);
 }
 
-async function indexWords(connection: MilvusConnection, name: string): Promise<void> {
-  const metric_type = connection.features.hasBm25 ? "BM25" : "IP";
+async function indexWords(
+  connection: MilvusConnection,
+  name: string,
+  hasBm25: boolean,
+): Promise<void> {
+  const metric_type = hasBm25 ? "BM25" : "IP";
   const index = { collection_name: name, field_name: "sparse", metric_type };
   await indexed(connection, [
     { ...index, index_type: "SPARSE_INVERTED_INDEX" },

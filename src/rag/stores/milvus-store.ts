@@ -115,14 +115,15 @@ export class MilvusStore implements VectorStore {
     const corpus = await this.#get(name);
     checkChunks(chunks, corpus.spec.dimensions);
     const latest = [...new Map(chunks.map((chunk) => [chunk.id, chunk])).values()];
-    const { hasBm25 } = this.#connection.features;
-    for (const batch of batchesOf(latest.map((chunk) => rowOf(name, chunk, hasBm25)))) {
+    const rows = latest.map((chunk) => rowOf(name, chunk, corpus.hasBm25));
+    for (const batch of batchesOf(rows)) {
       await this.#call(corpus, "store chunks", (client) =>
         client.upsert({
           collection_name: corpus.collection,
           partition_name: corpus.partition,
           // Its type wants fields by name, which are those of the schema.
           data: batch as never,
+          timeout: this.#connection.address.timeoutMs,
         }),
       );
     }
@@ -276,7 +277,7 @@ export class MilvusStore implements VectorStore {
 
   async #byWords(corpus: MilvusCorpus, words: readonly string[], limit: number): Promise<Part> {
     const field = { anns_field: "sparse", limit, params: {} };
-    if (this.#connection.features.hasBm25) {
+    if (corpus.hasBm25) {
       return { ...field, data: words.join(" "), metric_type: "BM25" };
     }
     const rareness = await this.#words.rareness(corpus, words);

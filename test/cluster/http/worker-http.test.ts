@@ -1,5 +1,3 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import {
   type AddressInfo,
@@ -7,14 +5,13 @@ import {
   type Server,
   type Socket,
 } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createServer as createSecureListener } from "node:tls";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, expect, test } from "vitest";
 import { Deadline, WorkerHttp } from "#cluster/http";
+import { certificate } from "../../support/certificate.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -98,19 +95,6 @@ test("a deadline ends with the outer signal, and lets go of it", () => {
   expect(new Deadline(60_000, outer.signal).signal.aborted).toBe(true);
 });
 
-/** A key and its certificate, of localhost; null where openssl is missing. */
-function certificate(): { readonly key: string; readonly cert: string } | null {
-  const folder = mkdtempSync(join(tmpdir(), "perigee-tls-"));
-  const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-  const made = spawnSync("openssl", [
-    ...["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert],
-    ...["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
-  ]);
-  const found = made.status === 0;
-  const pair = found ? { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") } : null;
-  rmSync(folder, { recursive: true });
-  return pair;
-}
 const tls = certificate();
 
 test.each([
