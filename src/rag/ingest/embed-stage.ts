@@ -1,6 +1,7 @@
 /** The second part of a pipeline: chunks of several documents get their vectors together. */
 import type { Channel } from "./channel.ts";
 import type { CutDocument, EmbeddedChunk, IngestRun } from "./ingest-run.ts";
+import { otherWork } from "./turns.ts";
 
 interface Waiting {
   readonly document: CutDocument;
@@ -48,5 +49,6 @@ export class EmbedStage {
       }),
     );
     await books.progress();
+    await otherWork();
   }
 }

@@ -15,6 +15,7 @@
  *   store-stage.ts       chunks are stored, so that an interruption is noticed
  *   document-version.ts  what a stored document was made from, and whether it is whole
  *   channel.ts           bounded queues between the parts
+ *   turns.ts             long work, in turns with other work
  *   retries.ts           calls that are made again
  *
  * Invariant: nothing is kept beside the store; its documents tell where to go on.

@@ -16,6 +16,7 @@ import type { Channel } from "./channel.ts";
 import { contentVersion, documentVersion, isWhole } from "./document-version.ts";
 import type { CutDocument, IngestRun, StoringWay } from "./ingest-run.ts";
 import type { Sources } from "./sources.ts";
+import { mappedInTurns } from "./turns.ts";
 
 /** Most memory of vectors of one document that replaces another. */
 const VECTOR_BYTES_MAX = 64 * 2 ** 20;
@@ -93,7 +94,8 @@ export class ReadStage {
     const { id } = source;
     let isUnchanged = false;
     try {
-      yield* process.read(await this.#jobOf(source), (hash) => {
+      yield* process.read(await this.#jobOf(source), (hash, bytes) => {
+        this.#run.parts.books.count("bytes", bytes);
         isUnchanged = isWhole(stored.get(id), contentVersion(hash, this.#run.recipe));
         return !isUnchanged;
       });
@@ -145,7 +147,7 @@ export class ReadStage {
     const { id } = document;
     const version = documentVersion(content, pieces.length);
     const attributes = { ...document.attributes, ...this.#run.parts.attributes, path };
-    const chunks: Chunk[] = pieces.map(({ text, place }, index) => ({
+    const chunks: Chunk[] = await mappedInTurns(pieces, ({ text, place }, index) => ({
       ...{ id: chunkId(id, index, text), documentId: id, documentHash: version },
       ...{ index, text, place, attributes },
     }));

@@ -36,7 +36,7 @@ export function sourcesOf(
   const addresses = paths.filter(isWebAddress).map((path) => webAddress(path));
   const [first] = addresses;
   if (first !== undefined && allowed === undefined) {
-    const message = `Cannot ingest ${JSON.stringify(first)}: addresses must be allowed, they are not`;
+    const message = `Cannot read ${JSON.stringify(first)}: addresses must be allowed, they are not`;
     throw new EngineError("INVALID_ARGUMENT", message, { param: "addresses" });
   }
   const files = paths.filter((path) => !isWebAddress(path));

@@ -7,8 +7,10 @@ import { SectionList, shortHeading } from "./section-list.ts";
 import { decodeText } from "./text-bytes.ts";
 import { encodingAttributes } from "./text-reader.ts";
 
-/** Longer files, such as bundles, are text without a structure. */
+/** Files that are longer, have longer lines or nest deeper are text without a structure. */
 const PARSED_LENGTH_MAX = 2 ** 21;
+const LINE_LENGTH_MAX = 20_000;
+const NESTING_MAX = 500;
 /** Declarations of together at most this length stay in one section. */
 const JOINED_LENGTH_MAX = 800;
 /** Classes of more are split into their members. */
@@ -45,7 +47,7 @@ export const codeReader: Reader = {
     const ending = extname(file.id).toLowerCase();
     const language = CODE_LANGUAGES.find(({ endings }) => endings.includes(ending));
     const list = new SectionList(text);
-    if (language === undefined || text.length > PARSED_LENGTH_MAX) list.add(0, text.length, []);
+    if (language === undefined || !isOrdinary(text)) list.add(0, text.length, []);
     else {
       const tree = (await language.parser()).parse(text);
       new Outline(text, list).addMembers(tree.topNode, { from: 0, to: text.length, path: [] });
@@ -57,6 +59,21 @@ export const codeReader: Reader = {
     yield { id: file.id, hash: file.hash, sections: list.sections, attributes };
   },
 };
+
+/** Whether code may have been written by hand: a parser takes long for what was not. */
+function isOrdinary(text: string): boolean {
+  if (text.length > PARSED_LENGTH_MAX) return false;
+  let lineStart = 0;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === 10) lineStart = at + 1;
+    if (code === 40 || code === 91 || code === 123) depth++;
+    else if ((code === 41 || code === 93 || code === 125) && depth > 0) depth--;
+    if (depth > NESTING_MAX || at - lineStart > LINE_LENGTH_MAX) return false;
+  }
+  return true;
+}
 
 /** Part of the text with what encloses it. */
 interface Range {

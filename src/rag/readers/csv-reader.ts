@@ -74,8 +74,8 @@ function delimiterOf(text: string): string {
 function columnsOf(record: readonly string[]): string[] {
   const taken = new Set<string>();
   return record.map((cell, at) => {
-    let name = cell.trim() || `column_${at + 1}`;
-    while (taken.has(name)) name += "_";
+    const own = cell.trim() || `column_${at + 1}`;
+    const name = taken.has(own) ? `${own}_${at + 1}` : own;
     taken.add(name);
     return name;
   });

@@ -1,5 +1,6 @@
 /** JSON lines: a document for each row. */
 import { isPlainObject } from "#base";
+import type { SourceDocument } from "#rag/texts";
 import type { FileContent, Reader, ReadProblem } from "./reader.ts";
 import { type Row, RowNames, rowDocument } from "./row-document.ts";
 import { decodeText } from "./text-bytes.ts";
@@ -19,24 +20,31 @@ export const jsonLinesReader: Reader = {
       at = end + 1;
       line++;
       if (source === "") continue;
-      const row = rowOf(source, line, file.id);
-      yield "problem" in row ? row : rowDocument(row, names);
+      yield contentOf(source, line, file.id, names);
     }
   },
 };
 
-function rowOf(source: string, line: number, fileId: string): Row | ReadProblem {
-  const place = { source, firstLine: line, lastLine: line };
-  let value: unknown;
+function contentOf(
+  source: string,
+  line: number,
+  fileId: string,
+  names: RowNames,
+): SourceDocument | ReadProblem {
   try {
-    value = JSON.parse(source);
+    const fields = fieldsOf(JSON.parse(source));
+    const row: Row | null = fields && { fields, source, firstLine: line, lastLine: line };
+    if (row !== null) return rowDocument(row, names);
   } catch {
-    value = undefined;
+    // It is no JSON, or nested too deeply to be written again: a problem of this row alone.
   }
-  if (typeof value === "string") return { ...place, fields: { text: value } };
-  if (isPlainObject(value)) return { ...place, fields: value };
   const shown = JSON.stringify(source.slice(0, 80));
   const wanted = "each line must be a JSON object or string, current value is";
   const problem = `Cannot read line ${line} of ${JSON.stringify(fileId)}: ${wanted} ${shown}`;
   return { id: `${fileId}#line-${line}`, problem };
+}
+
+function fieldsOf(value: unknown): Row["fields"] | null {
+  if (typeof value === "string") return { text: value };
+  return isPlainObject(value) ? value : null;
 }

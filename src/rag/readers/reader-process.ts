@@ -42,7 +42,10 @@ export class ReaderProcess {
    * What a file has. `isWanted` decides by the hash of its bytes; unwanted ones have nothing.
    * Throws INVALID_ARGUMENT or IO where it cannot be read within the limits; the next file can.
    */
-  async *read(job: ReadJob, isWanted: (hash: string) => boolean): AsyncGenerator<Content> {
+  async *read(
+    job: ReadJob,
+    isWanted: (hash: string, bytes: number) => boolean,
+  ): AsyncGenerator<Content> {
     const child = this.#child ?? this.#start();
     const talk = new Talk(child, job, this.#limits);
     const assembly = new Assembly();
@@ -53,7 +56,8 @@ export class ReaderProcess {
       talk.send({ type: "read", job });
       for (;;) {
         const message = await talk.next();
-        if (message.type === "hash") talk.send({ type: "go", wanted: isWanted(message.hash) });
+        if (message.type === "hash")
+          talk.send({ type: "go", wanted: isWanted(message.hash, message.bytes) });
         else if (message.type === "items") {
           talk.send({ type: "more" });
           yield* assembly.add(message.items);
