@@ -55,6 +55,13 @@ for await (const event of ingest(["."], {
   residentBytes = Math.max(residentBytes, process.memoryUsage.rss());
   if (event.type !== "report") continue;
   const loopDelayMs = delay.max / 1e6;
-  process.send({ report: event, ids: [...documents.keys()], pauseMs, loopDelayMs, residentBytes });
+  const outcome = {
+    report: event,
+    ids: [...documents.keys()],
+    pauseMs,
+    loopDelayMs,
+    residentBytes,
+  };
+  await new Promise((resolve) => process.send(outcome, resolve));
 }
 process.disconnect();

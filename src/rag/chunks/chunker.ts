@@ -32,21 +32,60 @@ export interface Piece {
 /** Texts and characters that are counted in one call. */
 const COUNTED_TEXTS = 512;
 const COUNTED_LENGTH = 2 ** 17;
+/** Longer tokens, in UTF-16 units, are not expected of ordinary text. */
+const TOKEN_LENGTH = 6;
+const EMPTY: Section = { text: "", line: null, page: null, headings: [] };
 
-/** Pieces of a document, in order. Other work of the thread runs meanwhile. */
+/** Pieces of a document, in order. */
 export async function cutDocument(
   document: SourceDocument,
   limits: ChunkLimits,
   countTokens: CountTokens,
 ): Promise<Piece[]> {
-  const count = countedInParts(countTokens);
-  const [overhead = 0] = await countTokens([""]);
-  const cutter = new Cutter(limits, count, overhead);
-  const pieces: Piece[] = [];
-  for (const group of groupsOf(document.sections)) {
-    pieces.push(...(await cutter.cut(document.sections, group)));
-  }
+  const [pieces = []] = await new Chunker(limits, countTokens).cut([document]);
   return pieces;
+}
+
+/** Cuts documents, several at a time, since each call that counts tokens may be one of a server. */
+export class Chunker {
+  readonly #limits: ChunkLimits;
+  readonly #count: CountTokens;
+  /** Tokens of an empty text: special ones and the prompt; null: not counted yet. */
+  #overhead: number | null = null;
+
+  constructor(limits: ChunkLimits, countTokens: CountTokens) {
+    this.#limits = limits;
+    this.#count = countedInParts(countTokens);
+  }
+
+  /** Pieces of each document, in order. Other work of the thread runs meanwhile. */
+  async cut(documents: readonly SourceDocument[]): Promise<Piece[][]> {
+    const [overhead = 0] = this.#overhead === null ? await this.#count([""]) : [this.#overhead];
+    this.#overhead = overhead;
+    const cutter = new Cutter(this.#limits, this.#count, overhead);
+    const sections = documents.flatMap((document) => document.sections);
+    const pieces: Piece[] = [];
+    for (const group of groupsOf(sections)) {
+      for (const piece of await cutter.cut(sections, group)) pieces.push(piece);
+    }
+    return byDocument(documents, pieces);
+  }
+}
+
+/** Pieces of the sections of all documents, by document, with the sections of its own counted. */
+function byDocument(documents: readonly SourceDocument[], pieces: readonly Piece[]): Piece[][] {
+  let first = 0;
+  let at = 0;
+  return documents.map(({ sections }) => {
+    const own: Piece[] = [];
+    for (; at < pieces.length; at++) {
+      const piece = pieces[at];
+      if (piece === undefined || piece.section >= first + sections.length) break;
+      own.push({ ...piece, section: piece.section - first });
+    }
+    first += sections.length;
+    return own;
+  });
 }
 
 /** Consecutive sections that are cut together, so that short ones do not cost a count each. */
@@ -84,6 +123,30 @@ class Cutter {
   }
 
   async cut(sections: readonly Section[], group: readonly number[]): Promise<Piece[]> {
+    const whole = await this.#wholeOnes(sections, group);
+    const places = new Set(whole.map(({ section }) => section));
+    const parts = await this.#parts(
+      sections,
+      group.filter((index) => !places.has(index)),
+    );
+    return piecesOf([...whole, ...parts].sort(inOrder), sections);
+  }
+
+  /** Sections that fit as they are, by a single count. */
+  async #wholeOnes(sections: readonly Section[], group: readonly number[]): Promise<Candidate[]> {
+    const { chunkTokens } = this.#limits;
+    const candidates = group.flatMap((index) => {
+      const { text, headings } = sections[index] ?? EMPTY;
+      const span = trimmed(text, { start: 0, end: text.length });
+      // Tokens of more characters each are rare, and those sections are only counted twice.
+      const isShort = span.start < span.end && text.length <= chunkTokens * TOKEN_LENGTH;
+      return isShort ? [{ ...span, section: index, text, headings }] : [];
+    });
+    const tokens = await this.#count(candidates.map(passageOfCandidate));
+    return candidates.filter((_, at) => (tokens[at] ?? 0) <= chunkTokens);
+  }
+
+  async #parts(sections: readonly Section[], group: readonly number[]): Promise<Candidate[]> {
     const candidates: Candidate[] = [];
     const prefixes = group.map((index) => passageOf("", sections[index]?.headings ?? []));
     const atoms = group.map((index) => atomsOf(sections[index]?.text ?? ""));
@@ -98,8 +161,7 @@ class Cutter {
       next += own.length;
       candidates.push(...this.#spans(index, sections[index], own, counts, tokens[at] ?? 0));
     }
-    const fitting = await this.#fit(candidates);
-    return piecesOf(fitting, sections);
+    return this.#fit(candidates);
   }
 
   #spans(

@@ -11,5 +11,5 @@
  * @module
  */
 export { type Atom, atomsOf } from "./atoms.ts";
-export { type ChunkLimits, type CountTokens, cutDocument, type Piece } from "./chunker.ts";
+export { Chunker, type ChunkLimits, type CountTokens, cutDocument, type Piece } from "./chunker.ts";
 export { passageOf } from "./passage.ts";

@@ -1,6 +1,6 @@
 /** The first part of a pipeline: files are found, read and cut. */
 import { EngineError } from "#base";
-import { cutDocument, type Piece, passageOf } from "#rag/chunks";
+import { Chunker, type Piece, passageOf } from "#rag/chunks";
 import {
   type AddressLimits,
   type Found,
@@ -21,6 +21,10 @@ import { mappedInTurns } from "./turns.ts";
 /** Most memory of vectors of one document that replaces another. */
 const VECTOR_BYTES_MAX = 64 * 2 ** 20;
 
+/** Rows of a file that are cut together, and about their length in UTF-16 units. */
+const CUT_TOGETHER = 128;
+const CUT_LENGTH = 2 ** 18;
+
 /** A file, or an address of the web. */
 type Source = FoundFile | { readonly type: "address"; readonly id: string };
 
@@ -29,6 +33,7 @@ export class ReadStage {
   readonly #run: IngestRun;
   readonly #found: AsyncGenerator<Found | Source>;
   readonly #addressLimits: AddressLimits;
+  readonly #chunker: Chunker;
   readonly #output: Channel<CutDocument>;
   readonly #processes = new Set<ReaderProcess>();
   #isClosed = false;
@@ -37,6 +42,10 @@ export class ReadStage {
     this.#run = run;
     this.#found = this.#allOf(sources);
     this.#addressLimits = sources.addressLimits;
+    const { embedder, signal } = run.parts;
+    this.#chunker = new Chunker(run.limits, (texts) =>
+      run.retried(() => embedder.countTokens(texts, { signal })),
+    );
     this.#output = output;
   }
 
@@ -78,10 +87,16 @@ export class ReadStage {
     if (found.type === "file" && attention?.isWanted(found.path) === false) {
       return books.keep(found.id);
     }
+    const waiting: SourceDocument[] = [];
     for await (const content of this.#contentsOf(found, process)) {
-      if ("problem" in content) await books.failed(content.id, content.problem);
-      else await this.#cut(content, found.id);
+      if ("problem" in content) {
+        // A broken row does not say which document it was.
+        books.keep(found.id);
+        await books.failed(content.id, content.problem);
+      } else if (await this.#isNew(content, found.id)) waiting.push(content);
+      if (isMuch(waiting)) await this.#cut(waiting.splice(0), found.id);
     }
+    if (waiting.length > 0) await this.#cut(waiting, found.id);
     await books.progress();
   }
 
@@ -124,29 +139,40 @@ export class ReadStage {
     await books.settled(id, "unchanged", stored.get(id)?.chunks ?? 0);
   }
 
-  async #cut(document: SourceDocument, path: string): Promise<void> {
-    const { books, stored, embedder, signal } = this.#run.parts;
-    const { id } = document;
-    books.see(id);
-    const content = contentVersion(document.hash, this.#run.recipe);
-    if (isWhole(stored.get(id), content)) return this.#leave(id);
-    books.count("documents");
-    const pieces = await cutDocument(document, this.#run.limits, (texts) =>
-      this.#run.retried(() => embedder.countTokens(texts, { signal })),
-    );
-    books.count("chunksCut", pieces.length);
-    await this.#output.add(await this.#planned(document, path, content, pieces));
+  /** Whether a document must be cut; others are noted. */
+  async #isNew({ id, hash }: SourceDocument, path: string): Promise<boolean> {
+    const { books, stored } = this.#run.parts;
+    if (id !== path && !books.see(id)) {
+      await books.failed(id, `Cannot store ${JSON.stringify(id)}: its name must be its own`);
+      return false;
+    }
+    if (!isWhole(stored.get(id), contentVersion(hash, this.#run.recipe))) return true;
+    await this.#leave(id);
+    return false;
+  }
+
+  async #cut(documents: readonly SourceDocument[], path: string): Promise<void> {
+    const { books } = this.#run.parts;
+    const pieces = await this.#chunker.cut(documents);
+    for (const [at, document] of documents.entries()) {
+      const own = pieces[at] ?? [];
+      books.count("documents");
+      books.count("chunksCut", own.length);
+      await this.#output.add(await this.#planned(document, path, own));
+    }
   }
 
   async #planned(
     document: SourceDocument,
     path: string,
-    content: string,
     pieces: readonly Piece[],
   ): Promise<CutDocument> {
-    const { id } = document;
+    const { id, hash } = document;
+    const content = contentVersion(hash, this.#run.recipe);
     const version = documentVersion(content, pieces.length);
-    const attributes = { ...document.attributes, ...this.#run.parts.attributes, path };
+    const own = document.attributes;
+    const { kind = "text" } = own;
+    const attributes = { ...own, ...this.#run.parts.attributes, kind, path };
     const chunks: Chunk[] = await mappedInTurns(pieces, ({ text, place }, index) => ({
       ...{ id: chunkId(id, index, text), documentId: id, documentHash: version },
       ...{ index, text, place, attributes },
@@ -188,4 +214,10 @@ export class ReadStage {
     if (attention?.hasAddresses === false) return;
     for (const id of addresses) yield { type: "address", id };
   }
+}
+
+/** Whether documents of one file are enough to be cut together. */
+function isMuch(documents: readonly SourceDocument[]): boolean {
+  const last = documents.at(-1)?.sections[0]?.text.length ?? 0;
+  return documents.length >= CUT_TOGETHER || documents.length * last >= CUT_LENGTH;
 }

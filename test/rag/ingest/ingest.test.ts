@@ -135,6 +135,29 @@ describe("ingest", () => {
     expect(await namesIn(options.store)).toEqual(["a.md"]);
   });
 
+  it("[RG48] keeps rows of a file with a broken one, and removes them when it is whole", async () => {
+    const rows = ["x", "y", "z"].map((id) => JSON.stringify({ id, text: id }));
+    const base = folder({ "a.jsonl": rows.join("\n") });
+    const options = optionsFor(base);
+    await reportOf(["."], options);
+    write(base, { "a.jsonl": `${rows[0]}\n{broken\n${rows[2]}` });
+    const report = await reportOf(["."], options);
+    expect(report).toMatchObject({ failed: 1, removed: 0, unchanged: 2 });
+    expect(await namesIn(options.store)).toEqual(["a.jsonl#x", "a.jsonl#y", "a.jsonl#z"]);
+    write(base, { "a.jsonl": `${rows[0]}\n${rows[2]}` });
+    expect(await reportOf(["."], options)).toMatchObject({ failed: 0, removed: 1 });
+    expect(await namesIn(options.store)).toEqual(["a.jsonl#x", "a.jsonl#z"]);
+  });
+
+  it("[RG50] names a row that has the name of another file", async () => {
+    const base = folder({ "a.jsonl": '{"id":"b.md","text":"row"}', "a.jsonl#b.md": "file" });
+    const options = optionsFor(base);
+    const settings = { ...options.settings, readers: 1 };
+    const report = await reportOf(["a.jsonl#b.md", "a.jsonl"], { ...options, settings });
+    expect(report.failures).toMatchObject([{ id: "a.jsonl#b.md" }]);
+    expect(await chunksIn(options.store)).toMatchObject([{ text: "file" }]);
+  });
+
   it("[RG49] calls a store that fails again, and ends with its error after a bounded number", async () => {
     const base = folder({ "a.md": prose(1, 30) });
     const unavailable = () => new EngineError("STORE_UNAVAILABLE", "Cannot store: it is full");

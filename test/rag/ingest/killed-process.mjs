@@ -29,6 +29,6 @@ const embedder = {
 const settings = { chunkTokens: 24, overlapTokens: 4, embedBatch: 3, storeBatch: 4, readers: 1 };
 const options = { store, embedder, corpus: "c", base: folder, settings };
 for await (const event of ingest(["."], options)) {
-  if (event.type === "report") process.send?.(event);
+  if (event.type === "report") await new Promise((resolve) => process.send(event, resolve));
 }
 process.disconnect?.();
