@@ -72,8 +72,8 @@ const llm = await LLM.load();
 const counts = { right: 0, found: 0, refused: 0, citations: 0, said: 0, ofDocument: 0 };
 let refusedUnrelated = 0;
 let ingested = null;
+const rag = await Rag.open({ store: join(folder, "store"), embedder: flags.embedder, llm });
 try {
-  await using rag = await Rag.open({ store: join(folder, "store"), embedder: flags.embedder, llm });
   for await (const event of rag.ingest(["*.md"], { base: join(root, "docs") })) {
     if (event.type === "report") ingested = event;
   }
@@ -100,6 +100,7 @@ try {
     else if (flags.verbose) console.log(`not refused: ${question} | ${text}`);
   }
 } finally {
+  await rag.close();
   await llm.close();
   rmSync(folder, { recursive: true });
 }

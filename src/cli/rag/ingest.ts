@@ -4,8 +4,7 @@ import type { Attributes, IngestCounts, IngestReport } from "#rag";
 import { appendText } from "../flag-option.ts";
 import { inFlags } from "../flags.ts";
 import { Interrupted, Interruption } from "../interruption.ts";
-import { print } from "../standard-output.ts";
-import { plainText } from "../terminal-text.ts";
+import { plainText, shownText } from "../terminal-text.ts";
 import {
   addEmbedderFlag,
   addPlaceFlags,
@@ -61,7 +60,7 @@ async function ingest(paths: readonly string[], flags: IngestFlags): Promise<voi
   }
   clearProgress();
   if (report === null) return;
-  await print(flags.json === true ? `${JSON.stringify(report)}\n` : summary(report, flags.corpus));
+  say(flags.json === true ? `${JSON.stringify(report)}\n` : summary(report, flags.corpus));
   if (report.failed > 0) {
     const problem = `${report.failed} of ${report.files} files or rows failed`;
     throw new EngineError("IO", `Cannot ingest all: ${problem}, the others are stored`);
@@ -116,4 +115,8 @@ function attributesOf(given: readonly string[]): Attributes {
 function attributeValue(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+function say(text: string): void {
+  process.stdout.write(shownText(text));
 }

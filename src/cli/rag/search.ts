@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { inFlags } from "../flags.ts";
 import { Interrupted, Interruption } from "../interruption.ts";
-import { print } from "../standard-output.ts";
+import { shownText } from "../terminal-text.ts";
 import { FILTER_HELP, filterFromFlag } from "./filter-flag.ts";
 import { placeJson, placeText } from "./place-text.ts";
 import {
@@ -46,8 +46,8 @@ async function search(query: string, flags: SearchFlags): Promise<void> {
     const wanted = { ...searchFlags.collect(flags), corpus, filter, signal };
     for await (const { chunk, score, cosine, relevance } of rag.search(query, wanted)) {
       const row = { score, cosine, relevance, ...placeJson(chunk), text: chunk.text };
-      if (flags.json === true) await print(`${JSON.stringify(row)}\n`);
-      else await print(`${score.toFixed(4)}  ${placeText(chunk)}\n        ${shown(chunk.text)}\n`);
+      if (flags.json === true) say(`${JSON.stringify(row)}\n`);
+      else say(`${score.toFixed(4)}  ${placeText(chunk)}\n        ${shown(chunk.text)}\n`);
     }
   } catch (thrown) {
     if (signal.aborted) throw new Interrupted("the search was ended");
@@ -58,4 +58,8 @@ async function search(query: string, flags: SearchFlags): Promise<void> {
 function shown(text: string): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > SHOWN ? `${line.slice(0, SHOWN)} …` : line;
+}
+
+function say(text: string): void {
+  process.stdout.write(shownText(text));
 }

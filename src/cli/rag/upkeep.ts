@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { EngineError } from "#base";
-import { print } from "../standard-output.ts";
+import { shownText } from "../terminal-text.ts";
 import { addPlaceFlags, openRag, type RagFlags } from "./rag-flags.ts";
 
 interface StatusFlags extends RagFlags {
@@ -25,7 +25,10 @@ export function defineStatus(command: Command): void {
 export function defineRemove(command: Command): void {
   command
     .description("Remove documents from a corpus, or a whole corpus.")
-    .argument("[document...]", "Names of documents, as `perigee rag status --documents` lists them.")
+    .argument(
+      "[document...]",
+      "Names of documents, as `perigee rag status --documents` lists them.",
+    )
     .option("--all", "Remove the corpus with all of its documents.")
     .option("--json", "Print JSON.")
     .action(remove);
@@ -38,18 +41,18 @@ async function status(flags: StatusFlags): Promise<void> {
   const documents = flags.documents === true ? await rag.documents(flags.corpus) : null;
   if (flags.json === true) {
     const listed = documents === null ? {} : { documents };
-    await print(`${JSON.stringify({ store, corpora, ...listed }, null, 2)}\n`);
+    say(`${JSON.stringify({ store, corpora, ...listed }, null, 2)}\n`);
     return;
   }
   if (documents !== null) {
-    await print(documents.map(({ id, chunks }) => `${id}\t${chunks} chunks\n`).join(""));
+    say(documents.map(({ id, chunks }) => `${id}\t${chunks} chunks\n`).join(""));
     return;
   }
   const lines = [`store\t${store.kind} ${store.location}`, ...store.notes.map((n) => `note\t${n}`)];
   for (const { name, documents: count, chunks, dimensions } of corpora) {
     lines.push(`${name}\t${count} documents, ${chunks} chunks, ${dimensions} dimensions`);
   }
-  await print(`${lines.join("\n")}\n`);
+  say(`${lines.join("\n")}\n`);
 }
 
 async function remove(documents: readonly string[], flags: RemoveFlags): Promise<void> {
@@ -76,7 +79,7 @@ async function remove(documents: readonly string[], flags: RemoveFlags): Promise
   const text = removed
     .map(({ document, chunks }) => `removed ${document ?? corpus}\t${chunks} chunks\n`)
     .join("");
-  await print(flags.json === true ? `${JSON.stringify(removed)}\n` : text);
+  say(flags.json === true ? `${JSON.stringify(removed)}\n` : text);
   if (removed.length > 0 && removed.length >= documents.length) return;
   const missing = documents.filter((one) => !removed.some(({ document }) => document === one));
   const what = flags.all === true ? `corpus ${corpus}` : missing.join(", ");
@@ -85,4 +88,8 @@ async function remove(documents: readonly string[], flags: RemoveFlags): Promise
     `Cannot remove ${what}: wanted what is there, the store does not have it; see perigee rag ` +
       "status --documents",
   );
+}
+
+function say(text: string): void {
+  process.stdout.write(shownText(text));
 }

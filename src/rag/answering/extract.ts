@@ -90,7 +90,8 @@ export function passageSentences(text: string): Sentence[] {
   for (const [place, part] of text.split(/^[^\S\n]*(?:```|~~~).*$/m).entries()) {
     const isCode = place % 2 === 1;
     const joined = isCode ? part : part.replace(/\n(?!\s*(?:[-*|#>]|\d+[.)]\s|\n))/g, " ");
-    for (const one of joined.split(isCode ? /\n+/ : /(?<=[.!?]["')\]`]?)\s+|\n+/)) {
+    const lines = joined.split(/\n+/);
+    for (const one of isCode ? lines : lines.flatMap(partsOf)) {
       const sentence = isCode ? one.trim() : withoutMarks(one);
       if (!/[\p{L}\p{N}]/u.test(sentence)) continue;
       const last = isCode ? undefined : sentences.at(-1);
@@ -100,6 +101,11 @@ export function passageSentences(text: string): Sentence[] {
     }
   }
   return sentences;
+}
+
+/** Sentences of a line; a row is one. */
+function partsOf(line: string): string[] {
+  return /^\s*\|.*\|\s*$/.test(line) ? [line] : line.split(/(?<=[.!?]["')\]`]?)\s+/);
 }
 
 /** A line of Markdown as a sentence: without the mark of an item, cells of a row with dashes. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { EngineError } from "#base";
 import { LLM, type ServedModel } from "#engine";
 import {
@@ -257,6 +258,8 @@ export class Rag implements AsyncDisposable {
   /** A signal of one call, which ends with the caller's and with this. */
   #call(signal: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
     const own = new AbortController();
+    // Parts of a call listen side by side, more of them than warnings expect.
+    setMaxListeners(0, own.signal);
     const sources = [this.#closing.signal, ...(signal === undefined ? [] : [signal])];
     const stops = sources.map((source) => {
       const stop = () => own.abort(source.reason);
