@@ -1,7 +1,8 @@
 /** The HTTP application of a served model: its routes. */
 import type { FastifyInstance } from "fastify";
+import { admitted } from "./admitted.ts";
 import type { ServerContext } from "./context.ts";
-import { type CallHandler, generationRoute } from "./generation-route.ts";
+import { type CallHandler, CHAT_PATH, generationRoute } from "./generation-route.ts";
 import { createHttpApp } from "./http-app.ts";
 import { kvEventRoutes } from "./kv-events/kv-event-routes.ts";
 import { chatCompletions } from "./openai/chat-completions.ts";
@@ -17,7 +18,7 @@ import { operationRoutes } from "./operations.ts";
 const BODY_BYTES_MIN = 4 * 2 ** 20;
 
 const GENERATION: readonly (readonly [string, CallHandler])[] = [
-  ["/v1/chat/completions", chatCompletions],
+  [CHAT_PATH, chatCompletions],
   ["/v1/completions", completions],
   ["/v1/embeddings", embeddings],
   ["/v1/rerank", rerank],
@@ -45,6 +46,9 @@ export function createApp(context: ServerContext): FastifyInstance {
   kvEventRoutes(app, context);
   modelRoutes(app, context);
   for (const [path, handler] of GENERATION) generationRoute(app, context, path, handler);
+  context.extension?.addRoutes(app, (request, reply, work) =>
+    admitted(context.admission, { request, reply }, work),
+  );
   return app;
 }
 

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ServedModel } from "#engine";
 import type { Admission } from "./admission.ts";
 import type { ServerConfig } from "./config.ts";
+import type { ServerExtension } from "./extension.ts";
 import type { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import type { UsageCounter } from "./openai/usage.ts";
@@ -16,6 +18,10 @@ export interface ServerContext {
   readonly metrics: EngineMetrics;
   /** Null unless KV events are published for routers. */
   readonly kvPublisher: ZmqKvPublisher | null;
+  /** What another layer adds, on the main thread; null: nothing. */
+  readonly extension: ServerExtension | null;
+  /** Has a request answered by the main thread; null on the main thread itself. */
+  readonly relay: ((request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>) | null;
   /** Perigee's own version. */
   readonly version: string;
   /** A fresh random id, for answers and tool calls: letters, digits and dashes. */

@@ -2,19 +2,21 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
+import { admitted } from "./admitted.ts";
 import type { Call, ServerContext } from "./context.ts";
 import { checkDuty } from "./duty.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
+import { searchesFiles } from "./openai/file-search.ts";
 import { UsageCounter } from "./openai/usage.ts";
 import { requestIdPattern } from "./request-id.ts";
 import { logFailure, noteCall } from "./request-log.ts";
 
-export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
+/** The path of chats; an answering thread passes those that search files on. */
+export const CHAT_PATH = "/v1/chat/completions";
 
-/** Created once: a new error per request would cost a stack trace each. */
-const OVER = new EngineError("ABORTED", "Cannot continue: the answer was already sent");
+export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
 /** Registers `POST path`. The handler's signal is aborted as soon as the client disconnects. */
 export function generationRoute(
@@ -23,21 +25,12 @@ export function generationRoute(
   path: string,
   handler: CallHandler,
 ): void {
-  const { admission } = context;
+  const { admission, relay } = context;
   app.post(path, async (request, reply) => {
-    const controller = admission.enter();
-    const { signal } = controller;
-    const onClose = () => {
-      if (!reply.raw.writableFinished) controller.abort(hungUp());
-    };
-    // Listen to the connection, too: a pipelined response gets no `close` event of its own.
-    const { socket } = request.raw;
-    socket.setMaxListeners(0).once("close", onClose);
-    reply.raw.once("close", onClose);
-    // If the client disconnected while its body was read, no `close` event will follow.
-    if (reply.raw.destroyed || socket.destroyed) onClose();
-    try {
-      signal.throwIfAborted();
+    if (relay !== null && path === CHAT_PATH && searchesFiles(request.body)) {
+      return await relay(request, reply);
+    }
+    return await admitted(admission, { request, reply }, async (signal) => {
       checkHealth(context);
       checkDuty(request.body, admission.duty);
       const call = {
@@ -55,14 +48,7 @@ export function generationRoute(
       signal.throwIfAborted();
       if (answer.kind === "json") return await reply.send(answer.value);
       return await reply.type("application/json; charset=utf-8").send(answer.json);
-    } catch (error) {
-      throw signal.aborted ? signal.reason : error;
-    } finally {
-      socket.off("close", onClose);
-      reply.raw.off("close", onClose);
-      controller.abort(OVER); // stops the request's remaining work, whose result is unused
-      admission.leave(controller);
-    }
+    });
   });
 }
 
@@ -164,8 +150,4 @@ function callId({ body, id }: FastifyRequest): string {
   const given =
     typeof body === "object" && body !== null && "request_id" in body ? body.request_id : null;
   return typeof given === "string" && requestIdPattern.test(given) ? given : id;
-}
-
-function hungUp(): EngineError {
-  return new EngineError("ABORTED", "Cannot complete request: the client disconnected");
 }

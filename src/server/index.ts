@@ -11,7 +11,8 @@
  *   app.ts                routes, the limit on a body's bytes; context.ts: what all routes share
  *   http-app.ts           an application without routes: limits, access, failures as answers
  *   public.ts             the door of the package, perigee/server
- *   generation-route.ts   routes that use the engine; client disconnects
+ *   generation-route.ts   routes that use the engine; admitted.ts: requests in work, disconnects
+ *   extension.ts          what another layer adds: routes, answers from files
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   operations.ts         health, version, metrics, server info
  *   worker-info.ts        what routers read of a worker; load-routes.ts: what those of other
@@ -44,6 +45,7 @@ export { isLoopback } from "./access.ts";
 export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
 export { EventStream, eventText } from "./event-stream.ts";
+export type { Admit, ServerExtension } from "./extension.ts";
 export { createHttpApp, openApp } from "./http-app.ts";
 export { type HttpConfig, httpFields } from "./http-config.ts";
 export {
@@ -54,12 +56,31 @@ export {
   httpFailure,
 } from "./http-errors.ts";
 export { Listener } from "./listener.ts";
+export { boundedList, boundedRecord } from "./openai/bounded.ts";
 export { BATCH_PRIORITY } from "./openai/fields.ts";
+export {
+  type FileCitation,
+  type FileSearch,
+  type FileSearchEvent,
+  type FileSearchRequest,
+  type FileSearchTool,
+  ID_LENGTH_MAX,
+  RESULTS_MAX,
+  type SearchedTurn,
+} from "./openai/file-search.ts";
+export { fieldError, parseRequest } from "./openai/parse-request.ts";
 export {
   chatPromptTokens,
   completionPromptTokens,
   type PromptSource,
 } from "./openai/prompt-tokens.ts";
+export {
+  ATTRIBUTE_LENGTH_MAX,
+  ATTRIBUTE_NAME,
+  rankingOptions,
+  type SearchFilter,
+  searchFilter,
+} from "./openai/search-filter.ts";
 export { requestIdPattern } from "./request-id.ts";
 export { logFailure } from "./request-log.ts";
 export {

@@ -36,6 +36,14 @@ export function noteCall(request: FastifyRequest, call: Pick<Call, "id" | "usage
   calls.set(request, call);
 }
 
+/** Requests that another thread answers, which logs and counts them. */
+const relayed = new WeakSet<FastifyRequest>();
+
+/** `request` is logged and counted by the thread that answers it. */
+export function noteRelayed(request: FastifyRequest): void {
+  relayed.add(request);
+}
+
 /**
  * Logs method, path, status and time of each request; for generation requests also the answer's id
  * and the token counts. Successful probes are logged at `debug`.
@@ -46,6 +54,7 @@ export function logRequests(
 ): void {
   app.addHook("onRequest", async (request, reply) => {
     reply.raw.once("close", () => {
+      if (relayed.has(request)) return;
       const { writableFinished, statusCode } = reply.raw;
       const status = writableFinished ? statusCode : hungUpStatus;
       const route = request.routeOptions.url ?? null;

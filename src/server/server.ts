@@ -19,6 +19,7 @@ import {
   type ServerOptions,
 } from "./config.ts";
 import { createContext, type ServerContext } from "./context.ts";
+import type { ServerExtension } from "./extension.ts";
 import { openApp } from "./http-app.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
 import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
@@ -62,6 +63,8 @@ export interface Serving {
   readonly worker?: WorkerIdentity;
   /** Who knows one of them may change its role. Default: who may use the server. */
   readonly fleetSecrets?: readonly string[];
+  /** What another layer adds to it. Default: nothing. It stays its owner's to close. */
+  readonly extension?: ServerExtension | null;
 }
 
 /** A held address and starting threads, while a model is loaded. */
@@ -82,11 +85,12 @@ export interface ReservedServer extends AsyncDisposable {
 export async function startServer(
   model: ServedModel,
   options: ServerOptions = {},
+  how: Serving = {},
 ): Promise<RunningServer> {
   const mayConnect = model.connect !== undefined;
   const reserved = await reserveServer(mayConnect ? options : { ...options, answeringThreads: 0 });
   try {
-    return await reserved.serve(model);
+    return await reserved.serve(model, how);
   } catch (error) {
     await reserved.close();
     throw error;
@@ -113,8 +117,10 @@ export async function reserveServer(options: ServerOptions = {}): Promise<Reserv
     url: listener.url,
     serve: async (model, how = {}) => {
       const { defaultSampling = config.defaultSampling, worker, fleetSecrets = [] } = how;
+      const { extension = null } = how;
       const own = { ...config, defaultSampling };
-      const server = await serve(model, own, { listener, threads, worker, fleetSecrets });
+      const starting = { listener, threads, worker, fleetSecrets, extension };
+      const server = await serve(model, own, starting);
       served = true;
       waiting.close();
       return server;
@@ -133,12 +139,13 @@ interface Reserved {
 interface Starting extends Reserved {
   readonly worker: WorkerIdentity | undefined;
   readonly fleetSecrets: readonly string[];
+  readonly extension: ServerExtension | null;
 }
 
 async function serve(
   model: ServedModel,
   config: ServerConfig,
-  { listener, threads, worker, fleetSecrets }: Starting,
+  { listener, threads, worker, fleetSecrets, extension }: Starting,
 ): Promise<RunningServer> {
   const kvPublisher = await startKvPublisher(model, config);
   const [first = model.info.name, ...others] = config.servedModelName;
@@ -146,7 +153,7 @@ async function serve(
   const version = ownVersion();
   const { concurrentRequestsMax } = config;
   const context = createContext({
-    ...{ model, config, modelNames, version, kvPublisher },
+    ...{ model, config, modelNames, version, kvPublisher, extension, relay: null },
     admission: new Admission(concurrentRequestsMax, threads.places, threads.ownPlace),
     metrics: new EngineMetrics(model, first, { others: () => threads.metrics() }),
   });

@@ -6,13 +6,14 @@ import { closeSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { MessageChannel, type MessagePort, parentPort, workerData } from "node:worker_threads";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { assert, messageOf } from "#base";
 import { LLM } from "#engine";
 import { Admission } from "../admission.ts";
 import { createApp, GENERATION_PATHS } from "../app.ts";
 import { createContext } from "../context.ts";
 import { EngineMetrics } from "../metrics.ts";
+import { noteRelayed } from "../request-log.ts";
 import { forward } from "./forward.ts";
 import { SharedPlaces } from "./shared-places.ts";
 import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
@@ -79,7 +80,8 @@ class AnsweringThread {
     const admission = new Admission(config.concurrentRequestsMax, this.#places, this.#place);
     const metrics = new EngineMetrics(model, modelNames[0], { books: false });
     const parts = { model, config, modelNames, admission, metrics, version, kvPublisher: null };
-    const app = createApp(createContext(parts));
+    const relay = (request: FastifyRequest, reply: FastifyReply) => this.#relay(request, reply);
+    const app = createApp(createContext({ ...parts, extension: null, relay }));
     await app.ready();
     model.warmUp();
     const [answer] = app.server.listeners("request");
@@ -87,7 +89,7 @@ class AnsweringThread {
     app.server.removeAllListeners("request");
     app.server.on("request", (request: IncomingMessage, response: ServerResponse) => {
       if (isGeneration(request)) answer.call(app.server, request, response);
-      else this.#forward(request, response);
+      else void this.#forward(request, response);
     });
     // Node checks for slow requests only in servers that listen; this one receives its connections.
     app.server.emit("listening");
@@ -113,12 +115,21 @@ class AnsweringThread {
     }
   }
 
-  #forward(request: IncomingMessage, response: ServerResponse): void {
+  /** `body`: that of the request, where it has been read. */
+  #forward(request: IncomingMessage, response: ServerResponse, body?: Buffer): Promise<void> {
     const { port1, port2 } = new MessageChannel();
     this.#port.postMessage({ type: "forward", port: port2 } satisfies FromThread, [port2]);
-    const done = forward(request, response, port1);
+    const done = forward(request, response, { port: port1, ...(body && { body }) });
     this.#forwards.add(done);
-    void done.then(() => this.#forwards.delete(done));
+    return done.then(() => void this.#forwards.delete(done));
+  }
+
+  /** Forwards a request whose body has been read. */
+  async #relay(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    noteRelayed(request);
+    reply.hijack();
+    await this.#forward(request.raw, reply.raw, Buffer.from(JSON.stringify(request.body)));
+    return reply;
   }
 
   async #tellMetrics(ask: number): Promise<void> {

@@ -12,6 +12,16 @@ const HOP_HEADERS = new Set(["connection", "keep-alive", "proxy-connection", "ex
 /** The transfer encoding, too, applies to one connection only. */
 const ANSWER_HOP_HEADERS = new Set([...HOP_HEADERS, "transfer-encoding"]);
 
+/** How a body's length is told: not as the client did where the body has been read. */
+const LENGTH_HEADERS = new Set([...HOP_HEADERS, "transfer-encoding", "content-length"]);
+
+/** Where a request goes. */
+interface Onward {
+  readonly port: MessagePort;
+  /** What the request's body was, where it has been read. Default: it has not. */
+  readonly body?: Buffer;
+}
+
 /**
  * Forwards a request to another thread's server, over a port: request and answer pass byte for
  * byte, except for hop-by-hop headers. Settles when the answer is sent, or one of the two sides is
@@ -20,9 +30,10 @@ const ANSWER_HOP_HEADERS = new Set([...HOP_HEADERS, "transfer-encoding"]);
 export function forward(
   request: IncomingMessage,
   response: ServerResponse,
-  port: MessagePort,
+  { port, body }: Onward,
 ): Promise<void> {
-  const headers = endToEnd(request.rawHeaders, HOP_HEADERS);
+  const headers = endToEnd(request.rawHeaders, body === undefined ? HOP_HEADERS : LENGTH_HEADERS);
+  if (body !== undefined) headers.push("content-length", String(body.length));
   // With keep-alive, `connection: close` in the answer is the other server's own decision.
   headers.push("connection", "keep-alive");
   const onward = openRequest({
@@ -40,7 +51,8 @@ export function forward(
     answer.pipe(response);
   });
   onward.on("error", () => response.destroy());
-  request.pipe(onward);
+  if (body === undefined) request.pipe(onward);
+  else onward.end(body);
   return new Promise((resolve) => {
     response.once("close", () => {
       onward.destroy();

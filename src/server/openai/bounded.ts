@@ -28,6 +28,8 @@ export const LIST_LIMITS = {
   token_range_retention_configs: 1024,
   /** Choices that another worker began. */
   continue: 16_384,
+  /** Of one `file_search` tool. */
+  vector_store_ids: 16,
 } as const;
 
 /** An object whose fields the engine or a template reads: its keys are not checked here. */

@@ -6,6 +6,7 @@ import { type ChatGeneration, chatGeneration } from "./chat-generation.ts";
 import { ChatRequest } from "./chat-request.ts";
 import { chatEvents } from "./chat-stream.ts";
 import { checkModelName } from "./delivery.ts";
+import { fileSearchAnswer, searchToolOf } from "./file-search-answer.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
 import { parseRequest } from "./parse-request.ts";
 import type { OutputPart } from "./tool-calls/tool-call-parser.ts";
@@ -17,6 +18,8 @@ export async function chatCompletions(
 ): Promise<Answer> {
   const request = parseRequest(ChatRequest, body);
   checkModelName(context, request.model);
+  const tool = searchToolOf(request);
+  if (tool !== null) return await fileSearchAnswer(context, { request, tool }, call);
   const generation = await chatGeneration(context, request, call);
   if (request.stream === true) {
     return { kind: "events", events: chatEvents(context.model, generation) };

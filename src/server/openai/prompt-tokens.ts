@@ -6,6 +6,7 @@ import { ChatRequest } from "./chat-request.ts";
 import { CompletionsRequest } from "./completions-request.ts";
 import { parseRequest } from "./parse-request.ts";
 import { encodePrompts } from "./prompts.ts";
+import { functionsOf } from "./tools.ts";
 
 /** The text side of a model. */
 export type PromptSource = Pick<ServedModel, "codec" | "chatPrompt">;
@@ -39,7 +40,7 @@ export async function chatPromptTokens(
   signal: AbortSignal,
 ): Promise<number[]> {
   const request = parseRequest(ChatPromptRequest, body);
-  const tools = request.tool_choice === "none" ? [] : (request.tools ?? []);
+  const tools = request.tool_choice === "none" ? [] : functionsOf(request.tools ?? []);
   const config = { allowRequestChatTemplate: false };
   return chatTokens({ model, config }, request, { tools, tokensMax: null, signal });
 }

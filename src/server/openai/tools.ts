@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { StructuredOutput } from "#engine";
 import type { ServerConfig } from "../config.ts";
 import { anyObject, boundedList, LIST_LIMITS } from "./bounded.ts";
+import { fileSearchTool } from "./file-search.ts";
 import { fieldError } from "./parse-request.ts";
 import { AutoParser } from "./tool-calls/auto.ts";
 import { HERMES_FRAMING, HermesParser } from "./tool-calls/hermes.ts";
@@ -14,7 +15,7 @@ import type {
 } from "./tool-calls/tool-call-parser.ts";
 
 const toolName = z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, _ . or -");
-const tool = z.strictObject({
+const functionTool = z.strictObject({
   type: z.literal("function"),
   function: z.strictObject({
     name: toolName,
@@ -23,7 +24,13 @@ const tool = z.strictObject({
     strict: z.boolean().nullish(),
   }),
 });
-type Tool = z.output<typeof tool>;
+type Tool = z.output<typeof functionTool>;
+
+const tool = z.discriminatedUnion(
+  "type",
+  [functionTool, fileSearchTool],
+  "must have type function or file_search",
+);
 
 export const toolFields = {
   tools: boundedList(tool, { max: LIST_LIMITS.tools }).nullish(),
@@ -35,6 +42,7 @@ export const toolFields = {
           type: z.literal("function"),
           function: z.strictObject({ name: toolName }),
         }),
+        z.strictObject({ type: z.literal("file_search") }),
       ],
       'must be "none", "auto", "required" or {"type": "function", "function": {"name": …}}',
     )
@@ -63,9 +71,11 @@ export function toolUse(
   parser: ServerConfig["toolCallParser"],
   newId: () => string,
 ): ToolUse {
-  const tools = request.tools ?? [];
-  const choice = request.tool_choice ?? (tools.length > 0 ? "auto" : "none");
+  const { tool_choice: wanted = null } = request;
+  const given = request.tools ?? [];
+  const choice = wanted ?? (given.length > 0 ? "auto" : "none");
   if (choice === "none") return NO_TOOLS;
+  const tools = functionsOf(given);
   if (tools.length === 0) throw fieldError("tool_choice", "needs tools, the request has none");
   const context: ToolCallContext = {
     toolNames: new Set(tools.map((known) => known.function.name)),
@@ -75,9 +85,24 @@ export function toolUse(
     return { shown: tools, structuredOutput: null, createParser: freeParser(parser, context) };
   }
   const named = choice !== "required";
+  if (named && choice.type === "file_search") {
+    throw fieldError("tool_choice", "must name one of the tools, file_search is none of them");
+  }
   const callable = named ? [toolNamed(tools, choice.function.name)] : tools;
   const onlyOne = named || request.parallel_tool_calls === false;
   return { shown: tools, ...forcedCalls(callable, { parser, context, onlyOne }) };
+}
+
+/** The functions among tools. Throws INVALID_ARGUMENT where one is no function. */
+export function functionsOf(tools: NonNullable<ToolRequest["tools"]>): readonly Tool[] {
+  return tools.map((known) => {
+    if (known.type === "function") return known;
+    throw fieldError(
+      "tools",
+      "file_search is run by POST /v1/chat/completions of `perigee serve --rag-store DIR` " +
+        "itself, not by a router, and its prompt cannot be shown; leave it out",
+    );
+  });
 }
 
 function toolNamed(tools: readonly Tool[], name: string): Tool {

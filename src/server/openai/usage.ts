@@ -20,6 +20,13 @@ export interface Usage {
   readonly perigee?: { readonly kv_byte_seconds: number };
 }
 
+/** Tokens of a whole answer. */
+export interface AnsweredCounts {
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly completionTokens: number;
+}
+
 /** Counts tokens of one request, over all its prompts and sequences. */
 export class UsageCounter {
   readonly #prompts = new Map<number, PromptInfo>();
@@ -50,6 +57,13 @@ export class UsageCounter {
   /** Adds tokens of texts that are scored, not continued. */
   addPromptTokens(count: number): void {
     this.#scoredTokens += count;
+  }
+
+  /** Counts an answer whose prompt another layer made. */
+  answered({ promptTokens, cachedTokens, completionTokens }: AnsweredCounts): void {
+    this.addPromptTokens(promptTokens);
+    this.#completionTokens += completionTokens;
+    this.#earlierCachedTokens += cachedTokens;
   }
 
   /** Notes what was held for a sequence since its request came; the newest figure counts. */
