@@ -1,0 +1,120 @@
+/** Files of vector stores, one by one and in batches. */
+import type { FastifyInstance, FastifyReply } from "fastify";
+import { z } from "zod";
+import { parseRequest } from "#server";
+import { batchBody, deletedBody, memberBody } from "./bodies.ts";
+import { fieldsOf } from "./file-routes.ts";
+import { pageBody, pageOf, pageRequest } from "./page.ts";
+import type { BatchRecord, MemberRecord } from "./records.ts";
+import { BatchCreation, MemberCreation, MemberUpdate, memberOf, membersOf } from "./requests.ts";
+import type { RouteParts } from "./route-parts.ts";
+
+/** Parameters of paths below a store, a file in it, and a batch. */
+interface StoreParams {
+  readonly Params: { readonly store: string };
+}
+interface MemberParams {
+  readonly Params: { readonly store: string; readonly file: string };
+}
+interface BatchParams {
+  readonly Params: { readonly store: string; readonly batch: string };
+}
+
+const PAGE = { kind: "file", limitDefault: 20, limitMax: 100 } as const;
+const FilterQuery = z.strictObject({
+  filter: z.enum(["in_progress", "completed", "failed", "cancelled"]).optional(),
+});
+/** When OpenAI's clients ask again whether files are in. */
+const POLL_MS = 500;
+
+const FILES = "/v1/vector_stores/:store/files";
+const BATCHES = "/v1/vector_stores/:store/file_batches";
+
+export function storeFileRoutes(app: FastifyInstance, parts: RouteParts): void {
+  const { stores, admit, ingest } = parts;
+  const shown = (member: MemberRecord) => memberBody(member, parts.chunkingDefault);
+  const find = ({ store, file }: MemberParams["Params"]) =>
+    stores.files.get(stores.get(store), file);
+  app.post<StoreParams>(FILES, (request, reply) =>
+    admit(request, reply, async () => {
+      const member = memberOf(parseRequest(MemberCreation, request.body));
+      const store = stores.use(stores.get(request.params.store));
+      const [added] = await stores.files.attach(store, [member]);
+      return added === undefined ? null : shown(added);
+    }),
+  );
+  app.get<StoreParams>(FILES, async ({ params, query }) =>
+    listMembers(stores.files.of(stores.get(params.store)), query, shown),
+  );
+  app.get<MemberParams>(`${FILES}/:file`, async ({ params }, reply) => {
+    const member = find(params);
+    if (member.status === "in_progress") askAgain(reply);
+    return shown(member);
+  });
+  app.post<MemberParams>(`${FILES}/:file`, (request, reply) =>
+    admit(request, reply, async () => {
+      const { attributes } = parseRequest(MemberUpdate, request.body);
+      return shown(await stores.files.updateMember(find(request.params), attributes ?? {}));
+    }),
+  );
+  app.delete<MemberParams>(`${FILES}/:file`, (request, reply) =>
+    admit(request, reply, async () => {
+      const member = find(request.params);
+      await stores.files.detach(member);
+      return deletedBody(member.fileId, "vector_store.file.deleted");
+    }),
+  );
+  app.get<MemberParams>(`${FILES}/:file/content`, (request, reply) =>
+    admit(request, reply, async () => {
+      const { storeId, fileId } = find(request.params);
+      const texts = await ingest.texts(storeId, fileId);
+      const data = texts.map((text) => ({ type: "text", text }));
+      const object = "vector_store.file_content.page";
+      return { object, data, has_more: false, next_page: null };
+    }),
+  );
+  batchRoutes(app, parts, shown);
+}
+
+function batchRoutes(
+  app: FastifyInstance,
+  { stores, admit }: RouteParts,
+  shown: (member: MemberRecord) => ReturnType<typeof memberBody>,
+): void {
+  const bodyOf = (batch: BatchRecord) => batchBody(batch, stores.files.membersOf(batch));
+  const find = ({ store, batch }: BatchParams["Params"]) =>
+    stores.files.batch(stores.get(store), batch);
+  app.post<StoreParams>(BATCHES, (request, reply) =>
+    admit(request, reply, async () => {
+      const members = membersOf(parseRequest(BatchCreation, request.body));
+      const store = stores.use(stores.get(request.params.store));
+      return bodyOf(await stores.files.attachBatch(store, members));
+    }),
+  );
+  app.get<BatchParams>(`${BATCHES}/:batch`, async ({ params }, reply) => {
+    const body = bodyOf(find(params));
+    if (body.status === "in_progress") askAgain(reply);
+    return body;
+  });
+  app.post<BatchParams>(`${BATCHES}/:batch/cancel`, (request, reply) =>
+    admit(request, reply, async () => bodyOf(await stores.files.cancel(find(request.params)))),
+  );
+  app.get<BatchParams>(`${BATCHES}/:batch/files`, async ({ params, query }) =>
+    listMembers(stores.files.membersOf(find(params)), query, shown),
+  );
+}
+
+function listMembers(
+  members: readonly MemberRecord[],
+  query: unknown,
+  shown: (member: MemberRecord) => { readonly id: string },
+): object {
+  const { filter, ...rest } = fieldsOf(query);
+  const status = parseRequest(FilterQuery, filter === undefined ? {} : { filter }).filter;
+  const list = members.filter((member) => status === undefined || member.status === status);
+  return pageBody(pageOf(list, pageRequest(rest, PAGE)), shown);
+}
+
+function askAgain(reply: FastifyReply): void {
+  reply.header("openai-poll-after-ms", POLL_MS);
+}
