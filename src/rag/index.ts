@@ -14,6 +14,7 @@
  *   ingest/      documents become stored chunks: batches, resumption, what changed
  *   answering/   the prompt that the cache serves, citations, follow-up questions
  *   service/     all of it behind one class, `Rag`
+ *   http/        OpenAI's files, vector stores and `file_search`, served
  *
  * Invariant: a store, an embedder and a reader are known by their contracts alone.
  *
@@ -44,6 +45,7 @@ export {
   type RemoteOptions,
   type Reranker,
 } from "#rag/embedders";
+export { RagExtension, type RagExtensionParts, RagServing } from "#rag/http";
 export {
   type AddressOptions,
   type IngestCounts,
@@ -80,6 +82,7 @@ export {
   passes,
   type StoredDocument,
   type StoreInfo,
+  type StoreOptions,
   type StoreQuery,
   type VectorStore,
 } from "#rag/stores";

@@ -23,6 +23,7 @@ export type { Answer, AskEvent, AskUsage, Citation, Refusal, Source } from "./an
 export { Answerer, type AnswerRequest } from "./answerer.ts";
 export { type AskFields, AskSettings, parseAskSettings } from "./config.ts";
 export type { Turn } from "./follow-up.ts";
+export { preambleWith } from "./prompt-text.ts";
 export { type RewriteOptions, standaloneQuestion } from "./rewriter.ts";
 export type { Support } from "./support.ts";
 export { isContent, stemOf, wordsOf } from "./words.ts";

@@ -1,4 +1,7 @@
 /** Searches of vector stores, and answers of chats from them. */
+
+import type { Source } from "#rag/answering";
+import type { AskOptions, FoundChunk, Rag, SearchOptions } from "#rag/service";
 import type {
   FileCitation,
   FileSearch,
@@ -6,8 +9,6 @@ import type {
   FileSearchRequest,
   FileSearchTool,
 } from "#server";
-import type { Source } from "#rag/answering";
-import type { AskOptions, FoundChunk, Rag, SearchOptions } from "#rag/service";
 import type { Corpora } from "./corpora.ts";
 import type { FileIngest } from "./file-ingest.ts";
 import type { MemberRecord, StoreRecord } from "./records.ts";

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { Busboy, type BusboyFileStream } from "@fastify/busboy";
+import { Busboy, type BusboyFileStream, type BusboyInstance } from "@fastify/busboy";
 import { EngineError, messageOf } from "#base";
 import { fieldError, HttpError } from "#server";
 import { safeName } from "./safe-name.ts";
@@ -57,7 +57,7 @@ class UploadForm {
   readonly #request: IncomingMessage;
   readonly #path: string;
   readonly #target: UploadTarget;
-  readonly #form: Busboy;
+  readonly #form: BusboyInstance;
   readonly #fields = new Map<string, string>();
   #file: Promise<Received> | null = null;
   #stream: BusboyFileStream | null = null;
@@ -181,7 +181,7 @@ class UploadForm {
   }
 }
 
-function newForm({ headers }: IncomingMessage, fileBytesMax: number): Busboy {
+function newForm({ headers }: IncomingMessage, fileBytesMax: number): BusboyInstance {
   const type = headers["content-type"];
   if (type === undefined || !/^multipart\/form-data\b/i.test(type)) {
     throw new HttpError(
@@ -233,5 +233,8 @@ function expiry(fields: ReadonlyMap<string, string>): number | null {
   const { min, max } = EXPIRY_SECONDS;
   const count = /^\d{1,9}$/.test(seconds ?? "") ? Number(seconds) : Number.NaN;
   if (count >= min && count <= max) return count;
-  throw fieldError("expires_after.seconds", `must be ${min} to ${max}, current value is ${seconds}`);
+  throw fieldError(
+    "expires_after.seconds",
+    `must be ${min} to ${max}, current value is ${seconds}`,
+  );
 }

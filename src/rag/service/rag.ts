@@ -1,12 +1,14 @@
 import { setMaxListeners } from "node:events";
 import { EngineError } from "#base";
-import { LLM, type ServedModel } from "#engine";
+import { LLM, type ModelInfo, type ServedModel } from "#engine";
 import {
   type Answer,
   Answerer,
   type AskEvent,
   type AskFields,
+  type AskSettings,
   parseAskSettings,
+  preambleWith,
   standaloneQuestion,
   type Turn,
 } from "#rag/answering";
@@ -46,8 +48,8 @@ export interface RagOptions {
 
 /** What every call may say. */
 export interface CallOptions {
-  /** Default: `default`. */
-  readonly corpus?: string;
+  /** One, or several that are searched together. Default: `default`. */
+  readonly corpus?: string | readonly string[];
   /** The call rejects with its reason. */
   readonly signal?: AbortSignal;
 }
@@ -66,6 +68,8 @@ export interface AskOptions extends CallOptions, AskFields {
   readonly mode?: SearchSettings["mode"];
   /** Chunks that the reranker reads. Default: 30. */
   readonly candidates?: number;
+  /** What the model is told beside the rules of answering; `preamble` replaces both. */
+  readonly instructions?: string | null;
   /** The conversation before the question, oldest first. Default: none. */
   readonly turns?: readonly Turn[];
 }
@@ -134,7 +138,7 @@ export class Rag implements AsyncDisposable {
     const settings = parseSearchSettings(rest);
     using call = this.#call(signal);
     yield* await retrieve(await this.#retriever(), {
-      ...{ corpus, query, filter, settings, signal: call.signal },
+      ...{ corpora: named(corpus), query, filter, settings, signal: call.signal },
     });
   }
 
@@ -144,25 +148,27 @@ export class Rag implements AsyncDisposable {
    */
   async *ask(question: string, options: AskOptions = {}): AsyncGenerator<AskEvent> {
     const { corpus = CORPUS_DEFAULT, filter = null, signal, turns = [], ...rest } = options;
-    const { mode = "hybrid", candidates, ...own } = rest;
+    const { mode = "hybrid", candidates, instructions = null, ...own } = rest;
     checkQuestion(question, "question");
     checkTurns(turns);
-    const settings = parseAskSettings(own);
-    const limit = settings.sourcesMax;
+    const { sourcesMax: limit, scoreMin } = parseAskSettings(own);
     const wanted = { mode, limit, ...(candidates !== undefined && { candidates }) };
     const search = parseSearchSettings(wanted);
+    const corpora = named(corpus);
     using call = this.#call(signal);
     const llm = await this.#openLlm();
     this.#answerer ??= new Answerer(llm);
+    const settings = askSettings(own, instructions, llm.info);
     const { cacheSalt } = settings;
     const how = { cacheSalt, signal: call.signal };
     const alone = await standaloneQuestion(llm, question, turns, how);
     yield { type: "question", text: alone, rewritten: alone !== question.trim() };
     const found = await retrieve(await this.#retriever(), {
-      ...{ corpus, query: alone, filter, settings: search, signal: call.signal },
+      ...{ corpora, query: alone, filter, settings: search, signal: call.signal },
     });
-    const hits = fitting(found, alone, settings.scoreMin);
-    const request = { corpus, question: alone, hits, settings, signal: call.signal };
+    const hits = fitting(found, alone, scoreMin);
+    const book = corpora.join(" ");
+    const request = { corpus: book, question: alone, hits, settings, signal: call.signal };
     yield* this.#answerer.answer(request);
   }
 
@@ -274,6 +280,17 @@ export class Rag implements AsyncDisposable {
     own.signal.throwIfAborted();
     return { signal: own.signal, [Symbol.dispose]: end };
   }
+}
+
+/** Each once; the order of several makes no difference. */
+function named(corpus: string | readonly string[]): readonly string[] {
+  return typeof corpus === "string" ? [corpus] : [...new Set(corpus)].sort();
+}
+
+/** A preamble of the caller's own goes before instructions. */
+function askSettings(fields: AskFields, instructions: string | null, info: ModelInfo): AskSettings {
+  if (instructions === null || fields.preamble != null) return parseAskSettings(fields);
+  return parseAskSettings({ ...fields, preamble: preambleWith(instructions, info) });
 }
 
 function checkQuestion(text: unknown, param: string): void {

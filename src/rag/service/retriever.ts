@@ -15,7 +15,8 @@ export interface FoundChunk extends Hit {
 
 /** One search. */
 export interface Retrieval {
-  readonly corpus: string;
+  /** Searched together; not empty. */
+  readonly corpora: readonly string[];
   readonly query: string;
   readonly filter: Filter | null;
   readonly settings: SearchSettings;
@@ -35,14 +36,39 @@ export interface RetrieverParts {
  */
 export async function retrieve(parts: RetrieverParts, retrieval: Retrieval): Promise<FoundChunk[]> {
   const { store, embedder, reranker } = parts;
-  const { corpus, query, filter, settings, signal } = retrieval;
-  await checkCorpus(store, embedder, corpus);
-  const limit = reranker === null ? settings.limit : Math.max(settings.limit, settings.candidates);
-  const text = settings.mode === "vector" ? null : query;
+  const { corpora, query, settings, signal } = retrieval;
+  for (const corpus of corpora) await checkCorpus(store, embedder, corpus);
   const options = signal === undefined ? {} : { signal };
   const [vector = null] =
     settings.mode === "text" ? [] : await embedder.embedQueries([query], options);
   signal?.throwIfAborted();
+  const lists = await Promise.all(
+    corpora.map((corpus) => found(parts, { ...retrieval, corpus, vector })),
+  );
+  signal?.throwIfAborted();
+  const chunks = merged(lists);
+  if (reranker === null || chunks.length === 0) return chunks.slice(0, settings.limit);
+  const read = chunks.slice(0, Math.max(settings.limit, settings.candidates));
+  const texts = read.map(({ chunk }) => chunk.text);
+  const scores = await reranker.score(query, texts, options);
+  return read
+    .map((chunk, place) => ({ ...chunk, relevance: scores[place] ?? 0 }))
+    .sort((a, b) => b.relevance - a.relevance || (a.chunk.id < b.chunk.id ? -1 : 1))
+    .slice(0, settings.limit);
+}
+
+/** One corpus's part of a search. */
+interface CorpusSearch extends Retrieval {
+  readonly corpus: string;
+  readonly vector: Float32Array | null;
+}
+
+async function found(
+  { store, reranker }: RetrieverParts,
+  { corpus, vector, query, filter, settings }: CorpusSearch,
+): Promise<FoundChunk[]> {
+  const limit = reranker === null ? settings.limit : Math.max(settings.limit, settings.candidates);
+  const text = settings.mode === "vector" ? null : query;
   const found = store.search(corpus, { vector, text, limit, filter });
   // Ranks of a hybrid search say nothing of how well a chunk fits: the cosine does.
   const near =
@@ -52,18 +78,24 @@ export async function retrieve(parts: RetrieverParts, retrieval: Retrieval): Pro
         ? found
         : Promise.resolve([]);
   const [hits, nearest] = await Promise.all([found, near]);
-  signal?.throwIfAborted();
   const cosines = new Map(nearest.map(({ chunk, score }) => [chunk.id, score]));
-  const chunks = hits.map((hit) => {
+  return hits.map((hit) => {
     return { ...hit, cosine: cosines.get(hit.chunk.id) ?? null, relevance: null };
   });
-  if (reranker === null || chunks.length === 0) return chunks.slice(0, settings.limit);
-  const texts = chunks.map(({ chunk }) => chunk.text);
-  const scores = await reranker.score(query, texts, options);
-  return chunks
-    .map((chunk, place) => ({ ...chunk, relevance: scores[place] ?? 0 }))
-    .sort((a, b) => b.relevance - a.relevance || (a.chunk.id < b.chunk.id ? -1 : 1))
-    .slice(0, settings.limit);
+}
+
+/** Of several corpora by score: of a hybrid search the ranks within each, then the cosine. */
+function merged(lists: readonly FoundChunk[][]): readonly FoundChunk[] {
+  const [only] = lists;
+  if (only !== undefined && lists.length === 1) return only;
+  return lists
+    .flat()
+    .sort(
+      (a, b) =>
+        b.score - a.score ||
+        (b.cosine ?? -1) - (a.cosine ?? -1) ||
+        (a.chunk.id < b.chunk.id ? -1 : 1),
+    );
 }
 
 async function checkCorpus(store: VectorStore, embedder: Embedder, name: string): Promise<void> {
