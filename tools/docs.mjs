@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { RouterOptions } from "../dist/cluster/index.js";
 import { EngineOptions, RetentionParams, SamplingParams } from "../dist/engine/index.js";
+import { RagServing } from "../dist/rag/index.js";
 import { BODY_LEVELS_MAX } from "../dist/server/body-shape.js";
 import { HTTP_ERRORS, ServerOptions } from "../dist/server/index.js";
 import { LIST_LIMITS } from "../dist/server/openai/bounded.js";
@@ -115,6 +116,12 @@ line of \`--input\`; over HTTP it is TensorRT-LLM's \`kv_cache_retention_config\
 
 ${table(ServerOptions)}
 
+## Files and vector stores: \`perigee serve --rag-store DIR\`
+
+Each flag has \`rag-\` before its name: \`fileBytesMax\` is \`--rag-file-bytes-max\`.
+
+${table(RagServing)}
+
 ## Router: \`perigee route\`, [docs/router.md](router.md)
 
 ${table(RouterOptions)}
@@ -174,6 +181,7 @@ ${[
   "|---|---|---|",
   ...limitRows(json(ServerOptions), "server"),
   ...limitRows(json(EngineOptions), "engine"),
+  ...limitRows(json(RagServing), "files"),
 ].join("\n")}
 
 Most items of lists and records of a request; they are counted before they are looked at. JSON is

@@ -2,7 +2,13 @@
 import { type Command, Option } from "commander";
 import type { EngineError } from "#base";
 import type { LLM, LoadOptions, SpeculationInfo } from "#engine";
-import { type RunningServer, reserveServer, ServerOptions, type WorkerIdentity } from "#server";
+import {
+  type RunningServer,
+  reserveServer,
+  type ServerExtension,
+  ServerOptions,
+  type WorkerIdentity,
+} from "#server";
 import { API_KEY_FILE_HELP, readApiKeys } from "./api-keys.ts";
 import { cacheSizes, sizesText } from "./cache-sizes.ts";
 import { addEngineFlags, type LoadRequest, loadModel } from "./engine-flags.ts";
@@ -75,22 +81,34 @@ export function addServeFlags(command: Command): void {
   addEngineFlags(command);
 }
 
-/**
- * Loads a model and serves it until a signal comes; as a worker of a fleet where it has a role.
- * `load` makes the model, default: from its weights.
- */
+/** What is served beside the model's own endpoints. */
+export interface ServedBeside extends AsyncDisposable {
+  /** Adds it to a server of the model. */
+  extend(llm: LLM): Promise<ServerExtension & AsyncDisposable>;
+}
+
+/** What one command does that others do not. */
+export interface ServingParts {
+  /** The server's part in a fleet. Default: none. */
+  readonly readRole?: (lines: StartLines) => Promise<FleetRole | null>;
+  /** Makes the model. Default: from its weights. */
+  readonly load?: LoadRequest["load"];
+  /** Opened before the model is loaded. Default: nothing. */
+  readonly openBeside?: (lines: StartLines) => Promise<ServedBeside | null>;
+}
+
+/** Loads a model and serves it until a signal comes; as a worker of a fleet where it has a role. */
 export async function serveModel(
   model: string | undefined,
   flags: ServeFlags,
-  readRole: (lines: StartLines) => Promise<FleetRole | null> = async () => null,
-  load?: LoadRequest["load"],
+  { readRole, load, openBeside }: ServingParts = {},
 ): Promise<void> {
   serverFlags.check(flags);
   giveFreedMemoryBack(process.env);
   const options: ServerOptions = serverFlags.collect(flags);
   const servedName = options.servedModelName?.[0];
   const lines = startLines();
-  const role = await readRole(lines);
+  const role = (await readRole?.(lines)) ?? null;
   const keys = await readApiKeys({
     ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
     ...{ environment: process.env, warn: lines.warn },
@@ -98,6 +116,7 @@ export async function serveModel(
   const apiKey = [...keys, ...(role?.secrets ?? [])];
   // First of all, so that a port in use is detected before a model is loaded.
   await using reserved = await reserveServer({ ...options, apiKey });
+  await using beside = (await openBeside?.(lines)) ?? null;
   await using llm = await loadModel({
     ...{ model, values: flags, draftsMs: MEASURE_MS },
     ...(servedName === undefined ? {} : { servedName }),
@@ -106,9 +125,10 @@ export async function serveModel(
   });
   const defaultSampling = { ...llm.defaultSampling, ...options.defaultSampling };
   const worker = role?.identify(reserved.url);
+  await using extension = (await beside?.extend(llm)) ?? null;
   const server = await reserved.serve(llm, {
     ...{ defaultSampling, ...(worker === undefined ? {} : { worker }) },
-    fleetSecrets: role?.secrets ?? [],
+    ...{ fleetSecrets: role?.secrets ?? [], extension },
   });
   announce(llm, server, lines.say);
   const departure = (await role?.join({ server, kvEvents: llm.kvEvents }, lines)) ?? ALONE;

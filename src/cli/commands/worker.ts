@@ -70,7 +70,10 @@ export function defineWorker(command: Command): void {
   command.action(async (model: string | undefined, flags: WorkerFlags) => {
     workerFlags.check(flags);
     const start = async (own: WorkerFlags, load?: LoadRequest["load"]) =>
-      serveModel(model, own, ({ warn }) => readRole(own, warn), load);
+      serveModel(model, own, {
+        readRole: ({ warn }) => readRole(own, warn),
+        ...(load === undefined ? {} : { load }),
+      });
     const mocks = readMocks(flags);
     if (mocks === null) return await start(flags);
     // Each listens to signals.

@@ -21,6 +21,10 @@ export const RagServing = z
       .nullable()
       .default(null)
       .describe("Model that makes vectors: a folder, a .gguf file or a Hugging Face id."),
+    embedderDevice: z
+      .enum(["auto", "cpu", "cuda", "reference"])
+      .default("cpu")
+      .describe("Where vectors are made; auto: cuda where a GPU can be used, else cpu."),
     state: z
       .string()
       .min(1)

@@ -50,9 +50,10 @@ export class Journal {
 
   /** Opens or makes the journal. Throws IO where it cannot be read. */
   static async open(path: string): Promise<Journal> {
+    let file: FileHandle | null = null;
     try {
       await rm(unfinished(path), { force: true });
-      const file = await open(path, "a+");
+      file = await open(path, "a+");
       const read = readLines(await file.readFile("utf8"), path);
       if (read.bytes === 0) {
         await file.truncate(0);
@@ -62,6 +63,7 @@ export class Journal {
       await syncFolder(dirname(path));
       return new Journal(path, file, { ...read, bytes: Math.max(read.bytes, HEADER.length) });
     } catch (error) {
+      await file?.close();
       if (error instanceof EngineError) throw error;
       const message = `Cannot open ${path}: ${messageOf(error)}`;
       throw new EngineError("IO", message, { cause: error });

@@ -7,7 +7,7 @@ import type { ServedModel } from "#engine";
 import type { Embedder, Reranker } from "#rag/embedders";
 import { IngestSettings } from "#rag/ingest";
 import { Rag } from "#rag/service";
-import type { VectorStore } from "#rag/stores";
+import { FolderLock, type VectorStore } from "#rag/stores";
 import type { Admit, ServerExtension } from "#server";
 import { Book } from "./book.ts";
 import { RagServing } from "./config.ts";
@@ -41,24 +41,29 @@ export interface RagExtensionParts {
   nowSeconds?(): number;
 }
 
-type Limits = Omit<RagServing, "store" | "embedder" | "state">;
+type Limits = Omit<RagServing, "store" | "embedder" | "embedderDevice" | "state">;
 
 /** How often it is looked for what has expired. */
 const EXPIRY_MS = 60_000;
 const MS_PER_SECOND = 1000;
 
+/** What an extension holds beside its routes' parts. */
+interface Held {
+  readonly lock: FolderLock;
+  readonly book: Book;
+  readonly rag: Rag;
+}
+
 export class RagExtension implements ServerExtension, AsyncDisposable {
   readonly fileSearch: StoreSearch;
   readonly #parts: Omit<RouteParts, "admit">;
-  readonly #book: Book;
-  readonly #rag: Rag;
+  readonly #held: Held;
   readonly #timer: NodeJS.Timeout;
   #expiring: Promise<void> = Promise.resolve();
 
-  private constructor(parts: Omit<RouteParts, "admit">, book: Book, rag: Rag) {
+  private constructor(parts: Omit<RouteParts, "admit">, held: Held) {
     this.#parts = parts;
-    this.#book = book;
-    this.#rag = rag;
+    this.#held = held;
     this.fileSearch = parts.search;
     this.#timer = setInterval(() => this.#expire(), EXPIRY_MS);
     this.#timer.unref();
@@ -66,33 +71,43 @@ export class RagExtension implements ServerExtension, AsyncDisposable {
 
   /**
    * Opens what the folder has; files that were on their way into vector stores go on. Throws IO,
-   * TOKENIZER_MISSING.
+   * STORE_UNAVAILABLE where another process has the folder, CORPUS_INVALID where vector stores are
+   * another embedder's, TOKENIZER_MISSING.
    */
   static async open(parts: RagExtensionParts): Promise<RagExtension> {
-    const { store, embedder, llm, reranker = null, folder, warn } = parts;
-    const { limits = {}, nowSeconds = systemSeconds } = parts;
-    const settings = RagServing.parse(limits);
+    const { folder } = parts;
     await made(folder);
-    const book = await Book.open(join(folder, "records.jsonl"));
+    const lock = FolderLock.take(folder);
+    let book: Book | null = null;
     try {
-      const files = await UploadedFiles.open(book, folder, settings);
-      const own = parts.ingest === undefined ? {} : { settings: parts.ingest };
-      const ingest = new RagIngest({ store, embedder, folder: files.folder, ...own });
-      const corpora = new Corpora({ store, embedder });
-      const common = { book, files, ingest, corpora, nowSeconds, warn };
-      const stores = new VectorStores({ ...settings, ...common });
-      const rag = await Rag.open({ store, embedder, llm, reranker });
-      const search = new StoreSearch({ rag, stores, corpora, ingest });
-      const chunkingDefault = chunkingOf(embedder, parts.ingest);
-      const shared = { files, stores, search, ingest, chunkingDefault, nowSeconds };
-      const extension = new RagExtension(shared, book, rag);
-      stores.resume();
-      extension.#expire();
-      return extension;
+      book = await Book.open(join(folder, "records.jsonl"));
+      return await RagExtension.#of(parts, lock, book);
     } catch (error) {
-      await book.close();
+      await book?.close();
+      lock.release();
       throw error;
     }
+  }
+
+  static async #of(parts: RagExtensionParts, lock: FolderLock, book: Book): Promise<RagExtension> {
+    const { store, embedder, llm, reranker = null, folder, warn } = parts;
+    const { limits = {}, nowSeconds = systemSeconds } = parts;
+    await checkEmbedder(parts, book);
+    const settings = RagServing.parse(limits);
+    const files = await UploadedFiles.open(book, folder, settings);
+    const own = parts.ingest === undefined ? {} : { settings: parts.ingest };
+    const ingest = new RagIngest({ store, embedder, folder: files.folder, ...own });
+    const corpora = new Corpora({ store, embedder });
+    const common = { book, files, ingest, corpora, nowSeconds, warn };
+    const stores = new VectorStores({ ...settings, ...common });
+    const rag = await Rag.open({ store, embedder, llm, reranker });
+    const search = new StoreSearch({ rag, stores, corpora, ingest });
+    const chunkingDefault = chunkingOf(embedder, parts.ingest);
+    const shared = { files, stores, search, ingest, chunkingDefault, nowSeconds };
+    const extension = new RagExtension(shared, { lock, book, rag });
+    stores.resume();
+    extension.#expire();
+    return extension;
   }
 
   addRoutes(app: FastifyInstance, admit: Admit): void {
@@ -104,11 +119,13 @@ export class RagExtension implements ServerExtension, AsyncDisposable {
 
   /** Ends work in the background; the next process goes on with it. May be called repeatedly. */
   async close(): Promise<void> {
+    const { rag, book, lock } = this.#held;
     clearInterval(this.#timer);
-    await this.#rag.close();
+    await rag.close();
     await this.#parts.stores.close();
     await this.#expiring;
-    await this.#book.close();
+    await book.close();
+    lock.release();
   }
 
   /** `close`, for `await using`. */
@@ -128,6 +145,20 @@ async function made(folder: string): Promise<void> {
     const message = `Cannot use ${folder} for files: ${messageOf(error)}; choose another folder`;
     throw new EngineError("IO", message, { cause: error, param: "state" });
   }
+}
+
+/** All vector stores are of one embedder: one of them tells. */
+async function checkEmbedder({ store, embedder }: RagExtensionParts, book: Book): Promise<void> {
+  const [first] = book.stores;
+  const corpus = first === undefined ? null : await store.corpus(first.id);
+  if (corpus === null || corpus.embedder === embedder.fingerprint) return;
+  throw new EngineError(
+    "CORPUS_INVALID",
+    "Cannot serve vector stores: wanted the embedder that made their vectors " +
+      `(${corpus.embedder}), current value is ${embedder.name} (${embedder.fingerprint}); use that ` +
+      "one, or another store",
+    { param: "embedder" },
+  );
 }
 
 /** How files are cut that say nothing of it. */

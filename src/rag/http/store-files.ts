@@ -177,10 +177,10 @@ export class StoreFiles {
   forget({ storeId, fileId }: MemberRecord): Promise<void> {
     const { book } = this.#parts;
     return this.#exclusive.run(storeId, async () => {
-      await this.#queue.cancel(storeId, new Set([fileId]));
       const member = book.member(storeId, fileId);
       // It may have been put in again meanwhile.
       if (member?.removed !== true) return;
+      await this.#queue.cancel(storeId, new Set([fileId]));
       await this.#clear([member]);
       await book.write([{ member, gone: true }]);
     });

@@ -101,11 +101,13 @@ class UploadForm {
   #listen(resolve: () => void): void {
     const form = this.#form;
     form.on("file", (name, stream, filename) => {
+      // Before all else: an error without a listener would end the process.
+      stream.on("error", (error) => this.#fail(badForm(messageOf(error))));
       if (name === "file") {
         this.#stream = stream;
         this.#file = this.#receive(stream, filename);
+        this.#file.catch(() => {}); // `read` awaits it, too
       } else {
-        stream.on("error", () => {}); // of a form that ends early: the form's own error is told
         stream.resume();
         this.#fail(fieldError("file", "must be the only file of the form"));
       }
@@ -155,7 +157,6 @@ class UploadForm {
       this.#fail(reason);
       throw reason;
     } finally {
-      stream.on("error", () => {}); // it has been told, or is of no interest any more
       stream.resume();
     }
   }

@@ -44,6 +44,7 @@
  * @module
  */
 export { type Comparison, type Compound, type Filter, passes } from "./filter.ts";
+export { FolderLock } from "./folder-lock.ts";
 export { openStore, type StoreOptions } from "./open-store.ts";
 export { fuse, listLength, type Ranked } from "./ranking.ts";
 export type {

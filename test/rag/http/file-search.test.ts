@@ -79,9 +79,11 @@ test("[RG110] a stream has the same text, citations and usage", async () => {
       ...{ ...body, stream: true, stream_options: { include_usage: true } },
     }),
   );
-  const deltas = events.flatMap((event) => event.choices ?? []).map((choice) => choice.delta);
+  const deltas = events
+    .flatMap((event) => event.choices ?? [])
+    .map((choice) => (choice.delta ?? {}) as Partial<Message>);
   expect(deltas[0]).toEqual({ role: "assistant", content: "" });
-  const message = (whole as { choices: { message: Message }[] }).choices[0]?.message;
+  const message = whole.choices[0]?.message as unknown as Message | undefined;
   expect(deltas.map((delta) => delta.content ?? "").join("")).toBe(message?.content);
   expect(message?.annotations.length).toBeGreaterThan(0);
   expect(deltas.flatMap((delta) => delta.annotations ?? [])).toEqual(message?.annotations);

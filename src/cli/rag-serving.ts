@@ -1,0 +1,70 @@
+/** Files, vector stores and `file_search` of `perigee serve`: their flags, and what they stand on. */
+import { join } from "node:path";
+import type { Command } from "commander";
+import { EngineError } from "#base";
+import type { LLM } from "#engine";
+import { type Embedder, openEmbedder, openStore, RagExtension, RagServing } from "#rag";
+import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
+import type { ServedBeside } from "./serving.ts";
+import type { StartLines } from "./start-lines.ts";
+
+/** Flags of the settings, each with `rag-` before its name. */
+export const ragServeFlags: SchemaFlags = new SchemaFlags(RagServing, {
+  rename: {
+    store: "rag-store",
+    embedder: "rag-embedder",
+    embedderDevice: "rag-embedder-device",
+    state: "rag-state",
+    fileBytesMax: "rag-file-bytes-max",
+    totalBytesMax: "rag-total-bytes-max",
+    filesMax: "rag-files-max",
+    storesMax: "rag-stores-max",
+    ingestJobs: "rag-ingest-jobs",
+  },
+});
+
+const HEADING = "Files and vector stores:";
+/** The folder of files and records inside of a store's folder. */
+const STATE_FOLDER = "openai";
+
+export function addRagServeFlags(command: Command): void {
+  ragServeFlags.addTo(command, HEADING);
+}
+
+/** Opens store and embedder where the flags name a store; null: they name none. */
+export async function openRagBeside(
+  flags: FlagValues,
+  { say, warn }: StartLines,
+): Promise<ServedBeside | null> {
+  ragServeFlags.check(flags);
+  const settings = RagServing.parse(ragServeFlags.collect(flags));
+  const { store: where, embedder: what, embedderDevice, state, ...limits } = settings;
+  if (where === null) return null;
+  if (what === null) throw needed("--rag-store", "needs --rag-embedder MODEL");
+  const store = await openStore(where);
+  let embedder: Embedder | null = null;
+  const close = async () => {
+    await embedder?.close();
+    await store.close();
+  };
+  try {
+    const { kind, location } = store.info;
+    if (state === null && kind !== "folder") {
+      throw needed("--rag-store", `at ${location} needs --rag-state DIR for files and records`);
+    }
+    embedder = await openEmbedder(what, { engine: { device: embedderDevice } });
+    const parts = { store, embedder, limits, warn, folder: state ?? join(where, STATE_FOLDER) };
+    say(`files and vector stores in ${location}, vectors by ${embedder.name}`);
+    return {
+      extend: async (llm: LLM) => await RagExtension.open({ ...parts, llm }),
+      [Symbol.asyncDispose]: close,
+    };
+  } catch (error) {
+    await close();
+    throw inFlags(error, ragServeFlags);
+  }
+}
+
+function needed(flag: string, wanted: string): EngineError {
+  return new EngineError("INVALID_ARGUMENT", `Cannot use ${flag}: it ${wanted}`, { param: flag });
+}
