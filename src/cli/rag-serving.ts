@@ -1,9 +1,18 @@
-/** Files, vector stores and `file_search` of `perigee serve`: their flags, and what they stand on. */
+/** Files, vector stores and `file_search` of `perigee serve`: their flags, and what they need. */
 import { join } from "node:path";
 import type { Command } from "commander";
 import { EngineError } from "#base";
 import type { LLM } from "#engine";
-import { type Embedder, openEmbedder, openStore, RagExtension, RagServing } from "#rag";
+import {
+  type Embedder,
+  LocalReranker,
+  openEmbedder,
+  openStore,
+  RagExtension,
+  type RagLimits,
+  RagServing,
+  type Reranker,
+} from "#rag";
 import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
 import type { ServedBeside } from "./serving.ts";
 import type { StartLines } from "./start-lines.ts";
@@ -13,7 +22,9 @@ export const ragServeFlags: SchemaFlags = new SchemaFlags(RagServing, {
   rename: {
     store: "rag-store",
     embedder: "rag-embedder",
+    embedderModel: "rag-embedder-model",
     embedderDevice: "rag-embedder-device",
+    reranker: "rag-reranker",
     state: "rag-state",
     fileBytesMax: "rag-file-bytes-max",
     totalBytesMax: "rag-total-bytes-max",
@@ -38,13 +49,14 @@ export async function openRagBeside(
 ): Promise<ServedBeside | null> {
   ragServeFlags.check(flags);
   const settings = RagServing.parse(ragServeFlags.collect(flags));
-  const { store: where, embedder: what, embedderDevice, state, ...limits } = settings;
+  const { store: where, embedder: what, state } = settings;
   if (where === null) return null;
   if (what === null) throw needed("--rag-store", "needs --rag-embedder MODEL");
   const store = await openStore(where);
-  let embedder: Embedder | null = null;
+  let models: Models | null = null;
   const close = async () => {
-    await embedder?.close();
+    await models?.reranker?.close();
+    await models?.embedder.close();
     await store.close();
   };
   try {
@@ -52,9 +64,10 @@ export async function openRagBeside(
     if (state === null && kind !== "folder") {
       throw needed("--rag-store", `at ${location} needs --rag-state DIR for files and records`);
     }
-    embedder = await openEmbedder(what, { engine: { device: embedderDevice } });
-    const parts = { store, embedder, limits, warn, folder: state ?? join(where, STATE_FOLDER) };
-    say(`files and vector stores in ${location}, vectors by ${embedder.name}`);
+    models = await openModels(what, settings);
+    const folder = state ?? join(where, STATE_FOLDER);
+    const parts = { store, ...models, limits: limitsOf(settings), warn, folder };
+    say(`files and vector stores in ${location}, vectors by ${models.embedder.name}`);
     return {
       extend: async (llm: LLM) => await RagExtension.open({ ...parts, llm }),
       [Symbol.asyncDispose]: close,
@@ -63,6 +76,29 @@ export async function openRagBeside(
     await close();
     throw inFlags(error, ragServeFlags);
   }
+}
+
+interface Models {
+  readonly embedder: Embedder;
+  readonly reranker: Reranker | null;
+}
+
+async function openModels(what: string, settings: RagServing): Promise<Models> {
+  const { embedderModel: model, embedderDevice: device, reranker: wanted } = settings;
+  const remote = model === null ? {} : { remote: { model } };
+  const embedder = await openEmbedder(what, { engine: { device }, ...remote });
+  try {
+    const reranker = wanted === null ? null : await LocalReranker.open(wanted, { device });
+    return { embedder, reranker };
+  } catch (error) {
+    await embedder.close();
+    throw error;
+  }
+}
+
+function limitsOf(settings: RagServing): RagLimits {
+  const { fileBytesMax, totalBytesMax, filesMax, storesMax, ingestJobs } = settings;
+  return { fileBytesMax, totalBytesMax, filesMax, storesMax, ingestJobs };
 }
 
 function needed(flag: string, wanted: string): EngineError {

@@ -45,7 +45,7 @@ export {
   type RemoteOptions,
   type Reranker,
 } from "#rag/embedders";
-export { RagExtension, type RagExtensionParts, RagServing } from "#rag/http";
+export { RagExtension, type RagExtensionParts, type RagLimits, RagServing } from "#rag/http";
 export {
   type AddressOptions,
   type IngestCounts,

@@ -324,6 +324,8 @@ const inMessage = (value: string): string => `[{"role":"user","content":"Hi",${v
 const inCall = (value: string): string =>
   `[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[${value}]},` +
   '{"role":"tool","content":"1"}]';
+const inSearch = (value: string): string =>
+  `[{"type":"file_search","vector_store_ids":["vs_1"],${value}}]`;
 const inTool = (value: string): string => `[{"type":"function","function":{"name":"f",${value}}}]`;
 
 const conversation: Readonly<Record<string, FieldValues>> = {
@@ -393,6 +395,27 @@ const conversation: Readonly<Record<string, FieldValues>> = {
     beside: { tool_choice: '"required"' },
   },
   "tools[].function.strict": { ...flag, around: inTool('"strict":$') },
+  "tools[].vector_store_ids": {
+    ...list('"vs_1"', ['["vs_1"]'], [...family.strangeTextLists]),
+    around: '[{"type":"file_search","vector_store_ids":$}]',
+  },
+  "tools[].max_num_results": { ...integer("1", "50"), around: inSearch('"max_num_results":$') },
+  "tools[].filters": {
+    ...object(['{"type":"eq","key":"a","value":1}']),
+    around: inSearch('"filters":$'),
+  },
+  "tools[].ranking_options": {
+    ...object(['{"ranker":"none"}']),
+    around: inSearch('"ranking_options":$'),
+  },
+  "tools[].ranking_options.ranker": {
+    ...word('"auto"'),
+    around: inSearch('"ranking_options":{"ranker":$}'),
+  },
+  "tools[].ranking_options.score_threshold": {
+    ...number("0", "0.5"),
+    around: inSearch('"ranking_options":{"score_threshold":$}'),
+  },
   tool_choice: {
     ...word('"auto"', '"none"', '"required"'),
     beside: { tools: `[${tool}]` },

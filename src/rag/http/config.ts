@@ -20,11 +20,26 @@ export const RagServing = z
       .min(1)
       .nullable()
       .default(null)
-      .describe("Model that makes vectors: a folder, a .gguf file or a Hugging Face id."),
+      .describe(
+        "Model that makes vectors: a folder, a .gguf file, a Hugging Face id, or the address of " +
+          "a server with OpenAI's API.",
+      ),
+    embedderModel: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe("Name of the model where the embedder is an address."),
     embedderDevice: z
       .enum(["auto", "cpu", "cuda", "reference"])
       .default("cpu")
       .describe("Where vectors are made; auto: cuda where a GPU can be used, else cpu."),
+    reranker: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe("Cross-encoder that orders what was found; null: none."),
     state: z
       .string()
       .min(1)

@@ -1,12 +1,12 @@
 /** OpenAI's files: upload, list, retrieve, content, delete. */
 import { createReadStream } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { z } from "zod";
 import { EngineError } from "#base";
 import { parseRequest } from "#server";
 import { deletedBody, fileBody } from "./bodies.ts";
 import { LIMITS } from "./config.ts";
-import { pageBody, pageOf, pageRequest } from "./page.ts";
+import { pageBody, pageOf, pageRequest, without } from "./page.ts";
+import { FileQuery } from "./request-params.ts";
 import type { RouteParts } from "./route-parts.ts";
 import { FORM_BYTES_MAX, readUploadForm } from "./upload-form.ts";
 
@@ -16,7 +16,6 @@ interface FileParams {
 }
 
 const LIST_MAX = 10_000;
-const FileQuery = z.strictObject({ purpose: z.string().max(64).optional() });
 
 /** Adds them to an application of their own: its bodies may be forms. */
 export function fileRoutes(app: FastifyInstance, parts: RouteParts): void {
@@ -63,18 +62,12 @@ async function upload(
 }
 
 function listFiles(query: unknown, { files }: RouteParts): object {
-  const { purpose, ...rest } = fieldsOf(query);
-  const wanted = parseRequest(FileQuery, purpose === undefined ? {} : { purpose }).purpose;
+  const [own, rest] = without(query, "purpose");
+  const { purpose: wanted } = parseRequest(FileQuery, own);
   const limits = { limitDefault: LIST_MAX, limitMax: LIST_MAX };
   const page = pageRequest(rest, { kind: "file", ...limits });
   const list = files.list().filter((file) => wanted === undefined || file.purpose === wanted);
   return pageBody(pageOf(list, page), fileBody);
-}
-
-/** The fields of a query. */
-export function fieldsOf(query: unknown): Readonly<Record<string, unknown>> {
-  // Of a class of the framework's own, so that no name in a query is one of a prototype.
-  return { ...(query as Readonly<Record<string, unknown>>) };
 }
 
 function sendContent(id: string, reply: FastifyReply, { files }: RouteParts): FastifyReply {

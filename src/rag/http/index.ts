@@ -10,7 +10,7 @@
  *   vector-store-routes.ts  vector stores and searches
  *   store-file-routes.ts    files of vector stores, batches of them
  *   route-parts.ts          what the routes share; page.ts: lists in pages
- *   requests.ts, bodies.ts  what comes and what is answered
+ *   request-params.ts       what comes; bodies.ts: what is answered
  *   store-search.ts         searches, and answers of chats
  *   uploaded-files.ts       the bytes of files
  *   vector-stores.ts        vector stores from creation to end; corpora.ts: what they are kept in
@@ -26,4 +26,4 @@
  * @module
  */
 export { RagServing } from "./config.ts";
-export { RagExtension, type RagExtensionParts } from "./rag-extension.ts";
+export { RagExtension, type RagExtensionParts, type RagLimits } from "./rag-extension.ts";

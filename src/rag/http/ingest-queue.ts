@@ -6,7 +6,7 @@ import type { MemberRecord } from "./records.ts";
 /** Files of one store that are put in together, so that their chunks are embedded together. */
 const FILES_AT_ONCE = 16;
 const BYTES_AT_ONCE = 64 * 2 ** 20;
-/** Waits before the same files are tried again when store or embedder fail, the last one for good. */
+/** Waits before files are tried again whose store or embedder failed; then they have failed. */
 const RETRY_MS = [1000, 5000, 30_000];
 
 /** A file that waits. */
@@ -58,8 +58,8 @@ export class IngestQueue {
   }
 
   /**
-   * Takes files of a store out, default: all of them. Settles when none of them is worked on; others
-   * that were worked on with them go on later.
+   * Takes files of a store out, default: all of them. Settles when none of them is worked on;
+   * others that were worked on with them go on later.
    */
   async cancel(storeId: string, fileIds: ReadonlySet<string> | null = null): Promise<void> {
     const waiting = this.#waiting.get(storeId);

@@ -24,8 +24,8 @@ interface Waiting {
 
 /**
  * A journal of records by key. A line that was cut off by the end of the process is dropped when
- * the journal is opened; all changes whose promise resolved are there. Changes that wait are written
- * together, with one sync.
+ * the journal is opened; all changes whose promise resolved are there. Changes that wait are
+ * written together, with one sync.
  */
 export class Journal {
   readonly #path: string;
@@ -114,7 +114,8 @@ export class Journal {
           await this.#writeAnew();
         }
       } catch (error) {
-        const message = `Cannot write ${this.#path}: ${messageOf(error)}; free the disk, then restart`;
+        const reason = messageOf(error);
+        const message = `Cannot write ${this.#path}: ${reason}; free the disk, then restart`;
         this.#failure = new EngineError("IO", message, { cause: error });
         for (const { reject } of [...batch, ...this.#waiting.splice(0)]) reject(this.#failure);
       }

@@ -1,7 +1,7 @@
 /** Lists in pages, with cursors as OpenAI's API has them. */
-import { z } from "zod";
 import { fieldError, parseRequest } from "#server";
 import { type IdKind, serialOf } from "./identifiers.ts";
+import { PageQuery } from "./request-params.ts";
 
 /** How a list is asked for. */
 export interface PageRequest {
@@ -19,22 +19,7 @@ interface PageRules {
   readonly limitMax: number;
 }
 
-const cursor = z.string().max(64).optional();
-
-/** The fields of a query that ask for a page. */
-export const pageFields = {
-  limit: z
-    .string()
-    .regex(/^\d{1,6}$/, "must be a whole number")
-    .optional(),
-  order: z.enum(["asc", "desc"]).optional(),
-  after: cursor,
-  before: cursor,
-};
-
-const PageQuery = z.strictObject(pageFields);
-
-/** Reads a query's page, and its other fields by their schemas. Throws INVALID_ARGUMENT. */
+/** Reads a query that has the fields of a page alone. Throws INVALID_ARGUMENT. */
 export function pageRequest(query: unknown, rules: PageRules): PageRequest {
   const { limit, order = "desc", after, before } = parseRequest(PageQuery, query);
   const count = limit === undefined ? rules.limitDefault : Number(limit);
@@ -54,6 +39,16 @@ function place(name: string, id: string | undefined, kind: IdKind): number | nul
   const serial = serialOf(kind, id);
   if (serial === null) throw fieldError(name, "must be the id of an object in the list");
   return serial;
+}
+
+/** A query's field of a name, and the other fields. */
+export function without<Name extends string>(
+  query: unknown,
+  name: Name,
+): readonly [own: Partial<Record<Name, unknown>>, rest: object] {
+  // Of a class of the framework's own, so that no name in a query is one of a prototype.
+  const { [name]: value, ...rest } = { ...(query as Readonly<Record<string, unknown>>) };
+  return [value === undefined ? {} : ({ [name]: value } as Record<Name, unknown>), rest];
 }
 
 /** One page of a list. */

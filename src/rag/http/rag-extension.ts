@@ -32,7 +32,7 @@ export interface RagExtensionParts {
   /** Of uploaded files and records; this process alone may use it. */
   readonly folder: string;
   /** Limits. Default: those of the settings. */
-  readonly limits?: Partial<Limits>;
+  readonly limits?: Partial<RagLimits>;
   /** How files are read. Default: as `ingest` does. */
   readonly ingest?: Partial<IngestSettings>;
   /** Is told of failures in the background. */
@@ -41,7 +41,11 @@ export interface RagExtensionParts {
   nowSeconds?(): number;
 }
 
-type Limits = Omit<RagServing, "store" | "embedder" | "embedderDevice" | "state">;
+/** How much is kept, and done at a time. */
+export type RagLimits = Pick<
+  RagServing,
+  "fileBytesMax" | "totalBytesMax" | "filesMax" | "storesMax" | "ingestJobs"
+>;
 
 /** How often it is looked for what has expired. */
 const EXPIRY_MS = 60_000;
@@ -155,8 +159,8 @@ async function checkEmbedder({ store, embedder }: RagExtensionParts, book: Book)
   throw new EngineError(
     "CORPUS_INVALID",
     "Cannot serve vector stores: wanted the embedder that made their vectors " +
-      `(${corpus.embedder}), current value is ${embedder.name} (${embedder.fingerprint}); use that ` +
-      "one, or another store",
+      `(${corpus.embedder}), current value is ${embedder.name} (${embedder.fingerprint}); use ` +
+      "that one, or another store",
     { param: "embedder" },
   );
 }

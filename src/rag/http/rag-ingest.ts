@@ -1,4 +1,4 @@
-/** Uploaded files by `ingest`: each is a folder's only file, and its documents begin with its id. */
+/** Uploaded files by `ingest`: each in a folder of its own, called after the file's id. */
 import { basename, join } from "node:path";
 import type { Embedder } from "#rag/embedders";
 import { type IngestSettings, ingest } from "#rag/ingest";

@@ -1,12 +1,17 @@
 /** Files of vector stores, one by one and in batches. */
 import type { FastifyInstance, FastifyReply } from "fastify";
-import { z } from "zod";
 import { parseRequest } from "#server";
 import { batchBody, deletedBody, memberBody } from "./bodies.ts";
-import { fieldsOf } from "./file-routes.ts";
-import { pageBody, pageOf, pageRequest } from "./page.ts";
+import { pageBody, pageOf, pageRequest, without } from "./page.ts";
 import type { BatchRecord, MemberRecord } from "./records.ts";
-import { BatchCreation, MemberCreation, MemberUpdate, memberOf, membersOf } from "./requests.ts";
+import {
+  BatchCreation,
+  MemberCreation,
+  MemberQuery,
+  MemberUpdate,
+  memberOf,
+  membersOf,
+} from "./request-params.ts";
 import type { RouteParts } from "./route-parts.ts";
 
 /** Parameters of paths below a store, a file in it, and a batch. */
@@ -21,9 +26,6 @@ interface BatchParams {
 }
 
 const PAGE = { kind: "file", limitDefault: 20, limitMax: 100 } as const;
-const FilterQuery = z.strictObject({
-  filter: z.enum(["in_progress", "completed", "failed", "cancelled"]).optional(),
-});
 /** When OpenAI's clients ask again whether files are in. */
 const POLL_MS = 500;
 
@@ -109,8 +111,8 @@ function listMembers(
   query: unknown,
   shown: (member: MemberRecord) => { readonly id: string },
 ): object {
-  const { filter, ...rest } = fieldsOf(query);
-  const status = parseRequest(FilterQuery, filter === undefined ? {} : { filter }).filter;
+  const [own, rest] = without(query, "filter");
+  const { filter: status } = parseRequest(MemberQuery, own);
   const list = members.filter((member) => status === undefined || member.status === status);
   return pageBody(pageOf(list, pageRequest(rest, PAGE)), shown);
 }

@@ -12,7 +12,7 @@ import type {
 import type { Corpora } from "./corpora.ts";
 import type { FileIngest } from "./file-ingest.ts";
 import type { MemberRecord, StoreRecord } from "./records.ts";
-import type { SearchRequest } from "./requests.ts";
+import type { SearchRequest } from "./request-params.ts";
 import type { VectorStores } from "./vector-stores.ts";
 
 /** What searches stand on. */
@@ -55,7 +55,7 @@ export class StoreSearch implements FileSearch {
     };
   }
 
-  /** Answers a chat. Throws HttpError 404 for a store that is not there, and what `Rag.ask` does. */
+  /** Answers a chat. Throws HttpError 404 for an unknown store, and what `Rag.ask` does. */
   async *answer(request: FileSearchRequest): AsyncGenerator<FileSearchEvent, void, undefined> {
     const { stores, corpora, rag } = this.#parts;
     const ids = [...new Set(request.tool.vector_store_ids)];

@@ -4,7 +4,7 @@ import { parseRequest } from "#server";
 import { deletedBody, storeBody } from "./bodies.ts";
 import { pageBody, pageOf, pageRequest } from "./page.ts";
 import type { StoreRecord } from "./records.ts";
-import { chunkingOf, SearchRequest, StoreCreation, StoreUpdate } from "./requests.ts";
+import { chunkingOf, SearchRequest, StoreCreation, StoreUpdate } from "./request-params.ts";
 import type { RouteParts } from "./route-parts.ts";
 import type { StoreFields } from "./vector-stores.ts";
 

@@ -30,7 +30,7 @@ export function searchToolOf({ tools, tool_choice: choice }: ChatRequest): FileS
   return tool;
 }
 
-/** Answers from files. Throws INVALID_ARGUMENT where there are none, or where a field has no place. */
+/** Answers from files. Throws INVALID_ARGUMENT without a store, and for a field without effect. */
 export function fileSearchAnswer(
   context: ServerContext,
   { request, tool }: { readonly request: ChatRequest; readonly tool: FileSearchTool },

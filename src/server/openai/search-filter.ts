@@ -1,4 +1,4 @@
-/** Filters over attributes of files, as OpenAI's vector stores have them, and options of ranking. */
+/** Filters over attributes of files, and options of ranking, as OpenAI's API has them. */
 import { z } from "zod";
 
 /** One attribute against a value, or a list of them. */

@@ -19,6 +19,27 @@ const NAME_LENGTH_MAX = 256;
 const QUERY_LENGTH_MAX = 4096;
 const QUERIES_MAX = 8;
 
+const cursor = z.string().max(ID_LENGTH_MAX).optional();
+
+/** The fields of a query that ask for a page. */
+export const PageQuery = z.strictObject({
+  limit: z
+    .string()
+    .regex(/^\d{1,6}$/, "must be a whole number")
+    .optional(),
+  order: z.enum(["asc", "desc"]).optional(),
+  after: cursor,
+  before: cursor,
+});
+
+/** What a query of GET /v1/files has beside them. */
+export const FileQuery = z.strictObject({ purpose: z.string().max(ID_LENGTH_MAX).optional() });
+
+/** What a query for files of a vector store has beside them. */
+export const MemberQuery = z.strictObject({
+  filter: z.enum(["in_progress", "completed", "failed", "cancelled"]).optional(),
+});
+
 const fileId = z.string().min(1).max(ID_LENGTH_MAX);
 const name = z.string().max(NAME_LENGTH_MAX);
 
