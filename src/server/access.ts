@@ -58,7 +58,7 @@ function answerPreflight(request: FastifyRequest, reply: FastifyReply): FastifyR
   const headers = request.headers["access-control-request-headers"];
   return reply
     .code(204)
-    .header("access-control-allow-methods", "GET, POST, OPTIONS")
+    .header("access-control-allow-methods", "GET, POST, DELETE, OPTIONS")
     .header("access-control-allow-headers", headers ?? "authorization, content-type")
     .header("access-control-max-age", PREFLIGHT_SECONDS)
     .send();

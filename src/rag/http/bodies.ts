@@ -57,6 +57,20 @@ export function deletedBody(id: string, object: string) {
   return { id, object, deleted: true };
 }
 
+/** Texts that are written at once. */
+const TEXTS_AT_ONCE = 64;
+
+/** The text of a file's content as JSON, in pieces. */
+export function* contentPieces(texts: readonly string[]): Generator<string> {
+  yield '{"object":"vector_store.file_content.page","data":[';
+  for (let from = 0; from < texts.length; from += TEXTS_AT_ONCE) {
+    const part = texts.slice(from, from + TEXTS_AT_ONCE);
+    const items = part.map((text) => JSON.stringify({ type: "text", text }));
+    yield `${from === 0 ? "" : ","}${items.join(",")}`;
+  }
+  yield '],"has_more":false,"next_page":null}';
+}
+
 function statusOf(counts: FileCounts): string {
   return counts.in_progress > 0 ? "in_progress" : "completed";
 }

@@ -1,7 +1,8 @@
 /** Files of vector stores, one by one and in batches. */
+import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { parseRequest } from "#server";
-import { batchBody, deletedBody, memberBody } from "./bodies.ts";
+import { batchBody, contentPieces, deletedBody, memberBody } from "./bodies.ts";
 import { pageBody, pageOf, pageRequest, without } from "./page.ts";
 import type { BatchRecord, MemberRecord } from "./records.ts";
 import {
@@ -70,9 +71,10 @@ export function storeFileRoutes(app: FastifyInstance, parts: RouteParts): void {
     admit(request, reply, async () => {
       const { storeId, fileId } = find(request.params);
       const texts = await ingest.texts(storeId, fileId);
-      const data = texts.map((text) => ({ type: "text", text }));
-      const object = "vector_store.file_content.page";
-      return { object, data, has_more: false, next_page: null };
+      // In pieces: all of a long file at once would make other requests wait.
+      return await reply
+        .type("application/json; charset=utf-8")
+        .send(Readable.from(contentPieces(texts), { objectMode: false }));
     }),
   );
   batchRoutes(app, parts, shown);

@@ -99,8 +99,7 @@ export function functionsOf(tools: NonNullable<ToolRequest["tools"]>): readonly 
     if (known.type === "function") return known;
     throw fieldError(
       "tools",
-      "file_search is run by POST /v1/chat/completions of `perigee serve --rag-store DIR` " +
-        "itself, not by a router, and its prompt cannot be shown; leave it out",
+      "file_search is run by POST /v1/chat/completions itself, and cannot be rendered; leave it out",
     );
   });
 }
