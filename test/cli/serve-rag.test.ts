@@ -10,7 +10,10 @@ import { layoutFolder, recordedLayout } from "../rag/embedders/recorded-layout.t
 import { built, perigee } from "./perigee.ts";
 
 /** A server over the folder; killed when the test is over. */
-async function serving(folder: string, embedder: string): Promise<{ child: ChildProcess; client: OpenAI }> {
+async function serving(
+  folder: string,
+  embedder: string,
+): Promise<{ child: ChildProcess; client: OpenAI }> {
   const child = spawn(
     process.execPath,
     [

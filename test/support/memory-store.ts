@@ -18,6 +18,9 @@ interface Corpus {
 }
 
 export class MemoryStore implements VectorStore {
+  /** All that was searched for. */
+  readonly queries: StoreQuery[] = [];
+  closed = false;
   readonly info: StoreInfo = {
     kind: "memory",
     location: "memory",
@@ -67,7 +70,9 @@ export class MemoryStore implements VectorStore {
     return this.#passing(corpus, filter).length;
   }
 
-  async search(corpus: string, { vector, text, limit, filter }: StoreQuery): Promise<Hit[]> {
+  async search(corpus: string, query: StoreQuery): Promise<Hit[]> {
+    this.queries.push(query);
+    const { vector, text, limit, filter } = query;
     const chunks = this.#passing(corpus, filter);
     const isHybrid = vector !== null && text !== null;
     const lists: Hit[][] = [];
@@ -106,7 +111,9 @@ export class MemoryStore implements VectorStore {
       .map(plain);
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    this.closed = true;
+  }
 
   async [Symbol.asyncDispose](): Promise<void> {}
 

@@ -76,8 +76,11 @@ export interface AskOptions extends CallOptions, AskFields {
 
 /** Options of `ingest`. */
 export interface RagIngestOptions
-  extends CallOptions,
-    Pick<IngestOptions, "base" | "attributes" | "settings"> {}
+  extends Omit<CallOptions, "corpus">,
+    Pick<IngestOptions, "base" | "attributes" | "settings"> {
+  /** Default: `default`. */
+  readonly corpus?: string;
+}
 
 /** What a store holds. */
 export interface RagStatus {
