@@ -3,11 +3,22 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 
 const KUBERNETES = "1.34";
 const files = readdirSync("deploy", { recursive: true, encoding: "utf8" })
   .filter((name) => /\.(yaml|service)$/.test(name))
   .map((name) => join("deploy", name));
+
+/** A service of a compose file. */
+interface Service {
+  readonly image: string;
+  readonly healthcheck: { readonly test: readonly string[] };
+  readonly volumes: readonly string[];
+  readonly ports?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly depends_on?: Readonly<Record<string, unknown>>;
+}
 
 /** Null: the program is there. */
 function missing(program: string): string | null {
@@ -55,6 +66,40 @@ test.skipIf(noCompose !== null)(
     }
   },
 );
+
+test.skipIf(noCompose !== null)(
+  `compose reads the file of Milvus${noCompose === null ? "" : ` (${noCompose})`}`,
+  () => {
+    const words = ["-f", "deploy/compose/milvus.yaml", "config"];
+    const { status, stderr } = spawnSync("docker-compose", words, {
+      encoding: "utf8",
+      env: { ...process.env, MINIO_PASSWORD: "password-1", MILVUS_PASSWORD: "password-2" },
+    });
+    expect(stderr).toBe("");
+    expect(status).toBe(0);
+  },
+);
+
+test("Milvus is of a version with what stores use, for this machine alone, and asks for passwords", () => {
+  const { services, volumes } = parse(readFileSync("deploy/compose/milvus.yaml", "utf8")) as {
+    services: Record<string, Service>;
+    volumes: Record<string, unknown>;
+  };
+  expect(Object.keys(services)).toEqual(["etcd", "minio", "milvus"]);
+  const [, major, minor] =
+    /milvusdb\/milvus:v(\d+)\.(\d+)\.\d+$/.exec(services.milvus?.image ?? "") ?? [];
+  expect(Number(major) * 100 + Number(minor)).toBeGreaterThanOrEqual(205);
+  for (const { image, healthcheck, volumes: mounts } of Object.values(services)) {
+    expect(image).toMatch(/:(v\d|RELEASE\.\d)/);
+    expect(healthcheck.test[0]).toBe("CMD");
+    for (const mount of mounts) expect(Object.keys(volumes)).toContain(mount.split(":")[0]);
+  }
+  expect(services.milvus?.ports).toEqual(["127.0.0.1:19530:19530"]);
+  const { environment = {}, depends_on = {} } = services.milvus ?? {};
+  expect(environment.COMMON_SECURITY_AUTHORIZATIONENABLED).toBe("true");
+  expect(environment.COMMON_SECURITY_DEFAULTROOTPASSWORD).toMatch(/^\$\{MILVUS_PASSWORD:\?/);
+  expect(depends_on).toMatchObject({ etcd: {}, minio: { condition: "service_healthy" } });
+});
 
 const noSystemd = missing("systemd-analyze");
 test.skipIf(noSystemd !== null)(
