@@ -1,6 +1,6 @@
 /**
- * node bench/rag/stores.mjs [--chunks 10000,100000] [--dimensions 256] [--stores folder,milvus-lite]
- *   [--queries 200] [--lite FOLDER] [--out FILE]
+ * node bench/rag/stores.mjs [--chunks 10000,100000] [--dimensions 256]
+ *   [--stores folder,milvus-lite] [--queries 200] [--lite FOLDER] [--out FILE]
  *
  * Stores of chunks: upserts a second, time and memory of searches by vector, by text, by both and
  * with a filter, recall of the first ten against comparing all, and the time to open. The corpus is
