@@ -50,7 +50,8 @@ function textBelow(folder, ending) {
 function prose(file, bytes) {
   const sentences = [];
   for (let at = file * 977, length = 0; length < bytes; at += 11) {
-    const sentence = `${Array.from({ length: 11 }, (_, n) => words[(at + n) % words.length]).join(" ")}. `;
+    const own = Array.from({ length: 11 }, (_, n) => words[(at + n) % words.length]);
+    const sentence = `${own.join(" ")}. `;
     sentences.push(at % 5 === 0 ? `${sentence}\n\n` : sentence);
     length += sentence.length;
   }
@@ -66,7 +67,8 @@ function stretch(text, file) {
 function html(file) {
   const parts = prose(file, FILE_BYTES * 0.8).split("\n\n");
   const body = parts.map((part, at) => `<h2>Part ${at}</h2>\n<p class="text">${part}</p>`);
-  return `<!DOCTYPE html><html><head><title>${file}</title></head><body>${body.join("\n")}</body></html>`;
+  const head = `<head><title>${file}</title></head>`;
+  return `<!DOCTYPE html><html>${head}<body>${body.join("\n")}</body></html>`;
 }
 
 function jsonLines(file) {
@@ -87,6 +89,7 @@ function pdf(file) {
     "",
     "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
   ];
+  const fonts = "/Resources << /Font << /F1 3 0 R >> >>";
   const kids = [];
   for (let at = 0; at < text.length; at += 3000) {
     const lines =
@@ -99,7 +102,7 @@ function pdf(file) {
     const place = objects.length + 1;
     kids.push(`${place} 0 R`);
     objects.push(
-      `<< /Type /Page /Parent 2 0 R /Contents ${place + 1} 0 R /Resources << /Font << /F1 3 0 R >> >> >>`,
+      `<< /Type /Page /Parent 2 0 R /Contents ${place + 1} 0 R ${fonts} >>`,
       `<< /Length ${content.length} /Filter /FlateDecode >>\nstream\n${content}\nendstream`,
     );
   }

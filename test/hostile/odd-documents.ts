@@ -204,7 +204,7 @@ function longLines({ lineBytes }: OddSizes): Files {
   }
   files["long/letters.txt"] = ["either", Buffer.alloc(lineBytes, "x")];
   files["long/spaces.txt"] = ["empty", Buffer.alloc(lineBytes, " ")];
-  files["long/newlines.md"] = ["empty", Buffer.alloc(lineBytes, "\n")];
+  files["long/newlines.md"] = ["either", Buffer.alloc(lineBytes, "\n")];
   files["long/row.jsonl"] = ["either", `{"text":"${"several words ".repeat(lineBytes / 14)}"}`];
   return files;
 }

@@ -4,7 +4,7 @@
  */
 import type { ChunkPlace, Section, SourceDocument } from "#rag/texts";
 import { type Atom, atomsOf, isLowSurrogate } from "./atoms.ts";
-import { pack, type Span } from "./packing.ts";
+import { pack, SPAN_LENGTH_MAX, type Span } from "./packing.ts";
 import { passageOf } from "./passage.ts";
 
 /** Counts tokens of texts, with special tokens and prompts: `Embedder.countTokens`. */
@@ -81,7 +81,7 @@ function byDocument(documents: readonly SourceDocument[], pieces: readonly Piece
     for (; at < pieces.length; at++) {
       const piece = pieces[at];
       if (piece === undefined || piece.section >= first + sections.length) break;
-      own.push({ ...piece, section: piece.section - first });
+      own.push(first === 0 ? piece : { ...piece, section: piece.section - first });
     }
     first += sections.length;
     return own;
@@ -139,7 +139,8 @@ class Cutter {
       const { text, headings } = sections[index] ?? EMPTY;
       const span = trimmed(text, { start: 0, end: text.length });
       // Tokens of more characters each are rare, and those sections are only counted twice.
-      const isShort = span.start < span.end && text.length <= chunkTokens * TOKEN_LENGTH;
+      const lengthMax = Math.min(SPAN_LENGTH_MAX, chunkTokens * TOKEN_LENGTH);
+      const isShort = span.start < span.end && text.length <= lengthMax;
       return isShort ? [{ ...span, section: index, text, headings }] : [];
     });
     const tokens = await this.#count(candidates.map(passageOfCandidate));

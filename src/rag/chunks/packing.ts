@@ -7,6 +7,12 @@ export interface Span {
   readonly end: number;
 }
 
+/**
+ * Longest span, in UTF-16 units, though it may have few tokens: white space has none. Stores keep
+ * texts of 65,535 bytes in UTF-8.
+ */
+export const SPAN_LENGTH_MAX = 16_000;
+
 /** How spans are made. */
 export interface PackingLimits {
   /** Most tokens of a span; one atom of more is a span of its own. */
@@ -28,16 +34,22 @@ export function pack(
   const sums = [0];
   for (const count of tokens) sums.push((sums.at(-1) ?? 0) + count);
   const sum = (from: number, to: number) => (sums[to] ?? 0) - (sums[from] ?? 0);
+  const fits = (from: number, to: number) => {
+    const length = (atoms[to - 1]?.end ?? 0) - (atoms[from]?.start ?? 0);
+    return sum(from, to) <= limits.tokens && length <= SPAN_LENGTH_MAX;
+  };
   const spans: Span[] = [];
   let from = 0;
   while (from < atoms.length) {
     let to = from + 1;
-    while (to < atoms.length && sum(from, to + 1) <= limits.tokens) to++;
+    while (to < atoms.length && fits(from, to + 1)) to++;
     if (to < atoms.length)
       to = bestEnd(atoms, from, to, (end) => sum(from, end) * 2 > limits.tokens);
     spans.push({ start: atoms[from]?.start ?? 0, end: atoms[to - 1]?.end ?? 0 });
     if (to === atoms.length) break;
-    from = overlapStart(from, to, sum, limits);
+    const overlaps = (start: number) =>
+      sum(start, to) <= limits.overlapTokens && fits(start, to + 1);
+    from = overlapStart(from, to, overlaps);
   }
   return spans;
 }
@@ -57,19 +69,8 @@ function bestEnd(
 }
 
 /** Where the next span begins: at an atom of the last one, so that there is room for a new atom. */
-function overlapStart(
-  from: number,
-  to: number,
-  sum: (from: number, to: number) => number,
-  limits: PackingLimits,
-): number {
+function overlapStart(from: number, to: number, overlaps: (start: number) => boolean): number {
   let start = to;
-  while (
-    start - 1 > from &&
-    sum(start - 1, to) <= limits.overlapTokens &&
-    sum(start - 1, to + 1) <= limits.tokens
-  ) {
-    start--;
-  }
+  while (start - 1 > from && overlaps(start - 1)) start--;
   return start;
 }

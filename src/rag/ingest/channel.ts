@@ -1,25 +1,33 @@
 /** A queue between two parts of a pipeline that work at the same time. */
 
-/** Holds a bounded number of items: adding to a full one waits, taking from an empty one, too. */
+/**
+ * Holds items of a bounded weight together, by default a number of them, and one of any weight:
+ * adding to a full one waits, taking from an empty one, too.
+ */
 export class Channel<Item> implements AsyncIterable<Item> {
   readonly #capacity: number;
+  readonly #weigh: (item: Item) => number;
+  #weight = 0;
   readonly #items: Item[] = [];
   readonly #adders: (() => void)[] = [];
   readonly #takers: (() => void)[] = [];
   #isClosed = false;
   #error: { readonly reason: unknown } | null = null;
 
-  constructor(capacity: number) {
+  constructor(capacity: number, weigh: (item: Item) => number = () => 1) {
     this.#capacity = capacity;
+    this.#weigh = weigh;
   }
 
   /** Rejects after `fail`. */
   async add(item: Item): Promise<void> {
-    while (this.#error === null && this.#items.length >= this.#capacity) {
+    const weight = this.#weigh(item);
+    while (this.#error === null && !this.#hasRoomFor(weight)) {
       await new Promise<void>((resolve) => this.#adders.push(resolve));
     }
     if (this.#error !== null) throw this.#error.reason;
     this.#items.push(item);
+    this.#weight += weight;
     this.#takers.shift()?.();
   }
 
@@ -42,11 +50,16 @@ export class Channel<Item> implements AsyncIterable<Item> {
       const [item] = this.#items;
       if (this.#items.length > 0) {
         this.#items.shift();
-        this.#adders.shift()?.();
-        yield item as Item; // there is one
+        this.#weight -= this.#weigh(item as Item); // there is one
+        for (const wake of this.#adders.splice(0)) wake();
+        yield item as Item;
       } else if (this.#isClosed) return;
       else await new Promise<void>((resolve) => this.#takers.push(resolve));
     }
+  }
+
+  #hasRoomFor(weight: number): boolean {
+    return this.#items.length === 0 || this.#weight + weight <= this.#capacity;
   }
 
   #wakeAll(): void {

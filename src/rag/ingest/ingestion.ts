@@ -99,15 +99,23 @@ async function storedDocuments(
   return new Map(documents.map((document) => [document.id, document]));
 }
 
+/** Most attributes of a caller, and the longest value: stores keep some more of them. */
+const ATTRIBUTES_MAX = 24;
+const VALUE_LENGTH_MAX = 4096;
+
 /** Names have letters, digits, `_` and `-`; values are strings, finite numbers and booleans. */
 function checkedAttributes(attributes: Attributes): Attributes {
-  for (const [name, value] of Object.entries(attributes)) {
-    const isValue = ["string", "boolean"].includes(typeof value) || Number.isFinite(value);
-    if (/^[\w-]{1,64}$/.test(name) && isValue) continue;
+  for (const [at, [name, value]] of Object.entries(attributes).entries()) {
+    const isValue =
+      typeof value === "string"
+        ? value.length <= VALUE_LENGTH_MAX && value.isWellFormed()
+        : typeof value === "boolean" || Number.isFinite(value);
+    if (at < ATTRIBUTES_MAX && /^[\w-]{1,64}$/.test(name) && isValue) continue;
     throw new EngineError(
       "INVALID_ARGUMENT",
-      "Cannot ingest: attributes must be strings, numbers and booleans under names of letters, " +
-        `digits, "_" and "-", current value is ${JSON.stringify({ [name]: value })?.slice(0, 200)}`,
+      `Cannot ingest: attributes must be at most ${ATTRIBUTES_MAX} strings (of at most ` +
+        `${VALUE_LENGTH_MAX} characters), numbers and booleans under names of letters, digits, ` +
+        `"_" and "-", current value is ${JSON.stringify({ [name]: value })?.slice(0, 200)}`,
       { param: "attributes" },
     );
   }

@@ -7,14 +7,17 @@ import { ReadStage } from "./read-stage.ts";
 import type { Sources } from "./sources.ts";
 import { StoreStage } from "./store-stage.ts";
 
-/** Documents, and batches of chunks, that wait for the next part of the pipeline. */
-const DOCUMENTS_AHEAD = 4;
+/**
+ * Documents that wait for their vectors: as many as have chunks together, or one of any length; and
+ * batches of chunks that wait for the store.
+ */
+const CHUNKS_AHEAD = 2000;
 const BATCHES_AHEAD = 4;
 
 /** Brings the corpus up to date; the first failure of a part ends the others. Tells a report. */
 export async function runPipeline(run: IngestRun, sources: Sources): Promise<void> {
   const { signal, books } = run.parts;
-  const cut = new Channel<CutDocument>(DOCUMENTS_AHEAD);
+  const cut = new Channel<CutDocument>(CHUNKS_AHEAD, weightOf);
   const embedded = new Channel<readonly EmbeddedChunk[]>(BATCHES_AHEAD);
   const reading = new ReadStage(run, sources, cut);
   const stop = (reason: unknown) => {
@@ -41,6 +44,11 @@ export async function runPipeline(run: IngestRun, sources: Sources): Promise<voi
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
+}
+
+/** A document without chunks counts, too. */
+function weightOf({ missing }: CutDocument): number {
+  return missing.length + 1;
 }
 
 /** Waits for all; throws the reason of the one that failed first. */

@@ -178,10 +178,11 @@ export class ReadStage {
       ...{ index, text, place, attributes },
     }));
     const present = await this.#present(id, version, chunks);
-    const missing = pieces.flatMap(({ text, place, isHeaded }, index) => {
-      if (present?.has(chunks[index]?.id ?? "") === true) return [];
-      return [{ index, passage: isHeaded ? passageOf(text, place.headings) : text }];
+    const passages = await mappedInTurns(pieces, ({ text, place, isHeaded }, index) => {
+      if (present?.has(chunks[index]?.id ?? "") === true) return null;
+      return { index, passage: isHeaded ? passageOf(text, place.headings) : text };
     });
+    const missing = passages.filter((passage) => passage !== null);
     return { id, content, chunks, missing, way: present === null ? this.#way(pieces) : "add" };
   }
 

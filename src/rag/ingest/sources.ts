@@ -46,10 +46,14 @@ export function sourcesOf(
   return { roots: rootsOf(files, resolve(base)), addresses, addressLimits };
 }
 
+const ADDRESS_LENGTH_MAX = 2048;
+
 /** The name of an address's document: as the standard writes it, without fragment and password. */
 function webAddress(path: string): string {
-  if (!URL.canParse(path)) {
-    const message = `Cannot ingest ${JSON.stringify(path)}: it must be an address of the web`;
+  if (!URL.canParse(path) || path.length > ADDRESS_LENGTH_MAX) {
+    const shown = JSON.stringify(path.slice(0, 200));
+    const wanted = `an address of the web of at most ${ADDRESS_LENGTH_MAX} characters`;
+    const message = `Cannot ingest ${shown}: it must be ${wanted}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param: "paths" });
   }
   const url = new URL(path);

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { EngineError, messageOf } from "#base";
+import type { Attributes } from "#rag/texts";
 import {
   type FromReader,
   MESSAGES_AHEAD,
@@ -15,7 +16,7 @@ import {
 } from "./read-messages.ts";
 import type { FileContent } from "./reader.ts";
 import { readerOf } from "./reader-choice.ts";
-import { boundedSections } from "./section-list.ts";
+import { boundedSections, wellFormed } from "./section-list.ts";
 
 /** Size of a message of items, in UTF-16 units of their texts, and its most items. */
 const MESSAGE_LENGTH = 2 ** 17;
@@ -106,11 +107,20 @@ async function readDocuments(job: ReadJob, file: FileContent): Promise<void> {
       continue;
     }
     const { sections, ...head } = document;
-    const attributes = { ...head.attributes, kind: reader.name };
+    const attributes = { ...wholeValues(head.attributes), kind: reader.name };
     await outbox.add({ head: { ...head, attributes } });
-    for (const section of boundedSections(sections)) await outbox.add({ section });
+    for (const section of boundedSections(sections)) {
+      await outbox.add({ section: wellFormed(section) });
+    }
   }
   await outbox.flush();
+}
+
+function wholeValues(attributes: Attributes): Attributes {
+  const entries = Object.entries(attributes).map(([name, value]) => {
+    return [name, typeof value === "string" ? value.toWellFormed() : value] as const;
+  });
+  return Object.fromEntries(entries);
 }
 
 /** The bytes of a regular file; a pipe that replaced it since is not waited for. */

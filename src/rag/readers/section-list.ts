@@ -39,6 +39,14 @@ export function shortHeading(heading: string): string {
   return `${line.slice(0, HEADING_LENGTH_MAX - 1).toWellFormed()}…`;
 }
 
+/** A section without halves of characters, which no store can write: U+FFFD stands for them. */
+export function wellFormed(section: Section): Section {
+  const { text, headings } = section;
+  if (text.isWellFormed() && headings.every((heading) => heading.isWellFormed())) return section;
+  const whole = headings.map((heading) => heading.toWellFormed());
+  return { ...section, text: text.toWellFormed(), headings: whole };
+}
+
 /**
  * The same sections with long ones in parts, each of which ends with a line or, where lines are
  * long, with a word.

@@ -94,6 +94,15 @@ describe("cutDocument", () => {
     await fc.assert(property, { numRuns: 300 });
   });
 
+  it("[RG31] makes no chunk that is too long for a store, though white space has no tokens", async () => {
+    const text = `a${" ".repeat(100_000)}b${"\n".repeat(9000)}c${" d".repeat(20_000)}`;
+    const document = documentOf([text]);
+    const limits = { chunkTokens: 2 ** 17, overlapTokens: 1000 };
+    const pieces = await cutDocument(document, limits, count);
+    expectWhole(document, pieces);
+    expect(Math.max(...pieces.map((piece) => piece.text.length))).toBeLessThanOrEqual(16_000);
+  });
+
   it("[RG31] holds where tokens of parts do not add up to those of the whole", async () => {
     const squared = async (texts: readonly string[]) =>
       texts.map((text) => 2 + Math.ceil(text.length ** 1.5 / 40));

@@ -2,11 +2,14 @@ import { type ChildProcess, execFileSync, fork } from "node:child_process";
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { IngestReport } from "#rag/ingest";
 import { sized } from "../../support/full.ts";
 import { folder, prose, write } from "./ingest-cases.ts";
 import { documentsIn, readLog } from "./log-store.mjs";
+
+// Some thirty processes, one after the other.
+vi.setConfig({ testTimeout: sized(5, 60) * 60_000 });
 
 const script = fileURLToPath(new URL("killed-process.mjs", import.meta.url));
 

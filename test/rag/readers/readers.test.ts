@@ -207,6 +207,17 @@ describe("rows", () => {
     expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length);
   });
 
+  it("[RG34] have no halves of characters, which no store could write", async () => {
+    const [row] = (await contents(
+      "a.jsonl",
+      '{"id":"\\ud800","text":"a\\udc00b","t":"\\ud801"}',
+    )) as SourceDocument[];
+    expect(row).toMatchObject({
+      ...{ id: "a.jsonl#\ufffd", sections: [{ text: "a\ufffdb" }] },
+      attributes: { id: "\ufffd", t: "\ufffd" },
+    });
+  });
+
   it("[RG41] keep their names when rows come before them", async () => {
     const before = await contents("a.jsonl", '{"a":1}\n{"a":2}');
     const after = await contents("a.jsonl", '{"a":0}\n{"a":1}\n{"a":2}');
