@@ -5,7 +5,7 @@
  * finds chunks by meaning and by words, and a model answers from them.
  *
  *   await using rag = await Rag.open({ store: ".perigee/rag", llm: await LLM.load() });
- *   for await (const event of rag.ingest(["docs"])) if (event.type === "report") console.log(event);
+ *   for await (const event of rag.ingest(["docs"])) console.log(event.type);
  *   for await (const event of rag.ask("How is a block evicted?")) {
  *     if (event.type === "text") process.stdout.write(event.text);
  *   }

@@ -4,13 +4,20 @@
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { MilvusLite, noMilvus } from "../rag/stores/milvus-lite.ts";
 import { full } from "../support/full.ts";
 import { type Printed, type UserProject, userProject } from "./user-project.ts";
+
+const RAG =
+  /^1 document, 2 chunks\n18,240 \[\d\]\nfrom towns\.md under Sarvik\n.*Ilka Brand.*\n\d+ of \d+ prompt tokens were cached\n$/;
 
 const outputs: Readonly<Record<string, RegExp>> = {
   generate: /^A cache is … \(0, length\): .*The function returns … \(1, /s,
   "kv-cache": /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
   "openai-client": /^I am Pocket/,
+  // Without a server; with one below.
+  milvus: /^skipped: MILVUS must be a server's address, e.g. \S+\n$/,
+  rag: RAG,
   stream: /^412 metres\n\(stop\)\n$/,
   "structured-output": /^.+ from .+ is 34\n$/,
   "typescript-1": /^pocket 2048\n$/,
@@ -69,6 +76,17 @@ describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
 
   test("compile", () => {
     expect(project.problems).toBe("");
+  });
+
+  test.skipIf(noMilvus !== null)(`milvus answers from Milvus Lite (${noMilvus})`, async () => {
+    const server = await MilvusLite.start();
+    try {
+      const { stdout, stderr } = await project.run("milvus", { MILVUS: server.url });
+      expect(stderr).toBe("");
+      expect(stdout).toMatch(/^.*machine's intelligence could be tested.* \[\d\]\n\[1\] /);
+    } finally {
+      await server.close();
+    }
   });
 
   // Importing the package takes longer than most of them: in the short run one process does it.

@@ -20,8 +20,8 @@ export interface Printed {
 export interface UserProject {
   /** Messages of the type checker; "" where there are none. */
   readonly problems: string;
-  /** Runs a compiled source; rejects where its exit code is not 0. */
-  run(name: string): Promise<Printed>;
+  /** Runs a compiled source, with more variables; rejects where its exit code is not 0. */
+  run(name: string, environment?: Readonly<Record<string, string>>): Promise<Printed>;
   /** Runs some in one process, one after another: what each of them printed, by name. */
   runTogether(names: readonly string[]): Promise<ReadonlyMap<string, Printed>>;
   remove(): void;
@@ -44,7 +44,10 @@ export async function userProject(sources: ReadonlyMap<string, string>): Promise
     .catch((error: { stdout?: string }) => error.stdout || String(error));
   return {
     problems,
-    run: (name) => run(process.execPath, [`${name}.js`], { cwd: folder }),
+    run: (name, environment = {}) => {
+      const env = { ...process.env, ...environment };
+      return run(process.execPath, [`${name}.js`], { cwd: folder, env });
+    },
     runTogether: (names) => runTogether(folder, names),
     remove: () => rmSync(folder, { recursive: true }),
   };

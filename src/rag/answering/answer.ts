@@ -2,7 +2,7 @@
 import type { Chunk } from "#rag/texts";
 import type { Support } from "./support.ts";
 
-/** A passage that the model was given. */
+/** A passage that the model was given, or that can be quoted where its context had no room. */
 export interface Source {
   /** What citations call it, from 1, in the prompt's order. */
   readonly number: number;

@@ -61,7 +61,12 @@ export class Answerer implements Disposable {
       ...{ question, hits, settings, book },
       ...(signal && { signal }),
     });
-    const sources = built.passages.map(({ hit }, place) => ({ number: place + 1, ...hit }));
+    const given = built.passages.map(({ hit }) => hit);
+    // What has no room in a small context can still be quoted.
+    const isQuoted = quotes(settings, this.#llm);
+    const found = isQuoted ? hits.slice(0, settings.sourcesMax) : [];
+    const more = found.filter((hit) => !given.includes(hit));
+    const sources = [...given, ...more].map((hit, place) => ({ number: place + 1, ...hit }));
     yield { type: "sources", sources };
     yield* this.#generate(built, sources, { request, startMs });
   }
@@ -97,7 +102,9 @@ export class Answerer implements Disposable {
     const promptTokens = promptTokenIds.length;
     const usage = { promptTokens, cachedTokens, completionTokens, firstTokenMs };
     if (isQuoted) {
-      const checked = checkedAnswer(written, question, sources);
+      const checked = checkedAnswer(written, question, {
+        ...{ given: built.passages.length, sources },
+      });
       yield* checked.events;
       yield wholeAnswer(checked, { question, sources, finishReason: "stop", usage });
       return;

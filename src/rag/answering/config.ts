@@ -7,7 +7,7 @@ export const AskSettings = z.strictObject({
     .int()
     .min(1)
     .max(64)
-    .default(5)
+    .default(8)
     .describe("Most passages that the model is given; fewer where its context has no room."),
   maxTokens: z.int().positive().default(256).describe("Most tokens of an answer."),
   temperature: z

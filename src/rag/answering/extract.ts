@@ -27,7 +27,7 @@ const RANK_COST = 0.02;
 const LONG = 400;
 const LONG_COST = 0.1;
 /** Lines of code have words of a question, but say nothing about it. */
-const CODE_COST = 0.2;
+const CODE_COST = 0.4;
 const SENTENCES_MAX = 4096;
 
 interface Candidate {
@@ -50,12 +50,17 @@ export function bestQuotes(question: string, sources: readonly Source[], most: n
   const cue = cueOf(question);
   return candidates
     .map((candidate) => {
-      const said = wanted.reduce((sum, stem) => sum + weight(stem) * shareOf(stem, candidate), 0);
       const { number, text, rank, isCode } = candidate;
+      const isAskedFor = cue.said.test(text);
+      const said = wanted.reduce((sum, stem) => {
+        // "Which flag …": a sentence that has one need not call it a flag.
+        const isThere = isAskedFor && cue.stems.has(stem);
+        return sum + weight(stem) * (isThere ? 1 : shareOf(stem, candidate));
+      }, 0);
       const coverage = said / total;
       const cost =
         rank * RANK_COST + (text.length > LONG ? LONG_COST : 0) + (isCode ? CODE_COST : 0);
-      return { number, text, coverage, score: coverage + (cue.test(text) ? CUE : 0) - cost };
+      return { number, text, coverage, score: coverage + (isAskedFor ? CUE : 0) - cost };
     })
     .sort((a, b) => b.score - a.score)
     .slice(0, most)
@@ -85,9 +90,9 @@ export interface Sentence {
  * Sentences of a passage: lines belong together unless they begin an item, a row or a heading; a
  * sentence with a colon at its end goes on. Lines of code stand alone.
  */
-export function passageSentences(text: string): Sentence[] {
+export function passageSentences(passage: string): Sentence[] {
   const sentences: Sentence[] = [];
-  for (const [place, part] of text.split(/^[^\S\n]*(?:```|~~~).*$/m).entries()) {
+  for (const [place, part] of passage.split(/^[^\S\n]*(?:```|~~~).*$/m).entries()) {
     const isCode = place % 2 === 1;
     const joined = isCode ? part : part.replace(/\n(?!\s*(?:[-*|#>]|\d+[.)]\s|\n))/g, " ");
     const lines = joined.split(/\n+/);
@@ -97,7 +102,8 @@ export function passageSentences(text: string): Sentence[] {
       const last = isCode ? undefined : sentences.at(-1);
       const goesOn = last?.isCode === false && last.text.endsWith(":") && last.text.length < LONG;
       if (goesOn) sentences.pop();
-      sentences.push({ text: goesOn ? `${last.text} ${sentence}` : sentence, isCode });
+      const text = goesOn ? `${last.text} ${sentence}` : sentence;
+      sentences.push({ text, isCode: isCode || CODE.test(sentence) });
     }
   }
   return sentences;
@@ -142,6 +148,8 @@ function shareOf(stem: string, { stems, heading, before }: Candidate): number {
 }
 
 const NOTHING = /(?!)/;
+/** Lines of code without their fence. */
+const CODE = /^(?:[{}[\]$]|"[^"]*":)/;
 const CUES: readonly (readonly [asked: RegExp, said: RegExp])[] = [
   [/\bwhich (?:flag|option)\b/i, /--\w/],
   [
@@ -153,7 +161,22 @@ const CUES: readonly (readonly [asked: RegExp, said: RegExp])[] = [
   [/^(?:where|which command|which file|what command|at which)\b/i, /`|\//],
 ];
 
-/** What a sentence has that answers a question of this kind. */
-function cueOf(question: string): RegExp {
-  return CUES.find(([asked]) => asked.test(question))?.[1] ?? NOTHING;
+/** What a sentence has that answers a question of some kind, and the question's words for it. */
+interface Cue {
+  readonly said: RegExp;
+  readonly stems: ReadonlySet<string>;
+}
+
+function cueOf(question: string): Cue {
+  for (const [asked, said] of CUES) {
+    const found = asked.exec(question);
+    if (found !== null) return { said, stems: stemsIn(found[0]) };
+  }
+  return { said: NOTHING, stems: new Set() };
+}
+
+/** Whether a text has what a question asks for: a flag, a number; true where it asks for neither. */
+export function hasWhatIsAskedFor(text: string, question: string): boolean {
+  const { said } = cueOf(question);
+  return said === NOTHING || said.test(text);
 }

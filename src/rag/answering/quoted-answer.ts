@@ -1,7 +1,7 @@
 /** Answers of a model that is too small to be trusted: what words confirm, else quotations. */
 import type { AskEvent, Source } from "./answer.ts";
 import { CitedText } from "./cited-text.ts";
-import { bestQuotes, type Quote } from "./extract.ts";
+import { bestQuotes, hasWhatIsAskedFor, type Quote } from "./extract.ts";
 import { NOT_FOUND, saysNotFound } from "./prompt-text.ts";
 import { quoted } from "./quoting.ts";
 import { wordsOf } from "./words.ts";
@@ -19,6 +19,12 @@ export interface CheckedAnswer {
   readonly isRefusal: boolean;
 }
 
+/** All that can be quoted; the model was given the first ones. */
+export interface QuotedSources {
+  readonly given: number;
+  readonly sources: readonly Source[];
+}
+
 /**
  * What a small model wrote, where the words of the sources confirm it: its claim stands in one of
  * the sentences that fit the question best. Else these sentences, and a refusal where none fits.
@@ -26,12 +32,13 @@ export interface CheckedAnswer {
 export function checkedAnswer(
   written: string,
   question: string,
-  sources: readonly Source[],
+  { given, sources }: QuotedSources,
 ): CheckedAnswer {
   const quotes = bestQuotes(question, sources, QUOTES_MAX);
-  const own = new CitedText(sources);
+  const own = new CitedText(sources.slice(0, given));
   const events = [...own.feed(written), ...own.end(saysNotFound(written))];
-  if (isConfirmed(own, quotes)) return { cited: own, events, isRefusal: false };
+  if (isConfirmed(own, quotes) && hasWhatIsAskedFor(own.plain, question))
+    return { cited: own, events, isRefusal: false };
   const cited = new CitedText(sources);
   const [best] = quotes;
   if (best === undefined || best.coverage < COVERAGE_MIN) {

@@ -14,7 +14,9 @@ const sources: Source[] = texts.map((text, place) => {
   return { number: place + 1, score: 1 - place, chunk: wordChunk("a.md", text, { index: place }) };
 });
 const told = (written: string, question: string) => {
-  const { cited, events, isRefusal } = checkedAnswer(written, question, sources);
+  const { cited, events, isRefusal } = checkedAnswer(written, question, {
+    ...{ given: sources.length, sources },
+  });
   const said = events.map((event) => (event.type === "text" ? event.text : "")).join("");
   expect(said).toBe(cited.text);
   return { text: cited.text, isRefusal, citations: cited.citations };
