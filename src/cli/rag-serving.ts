@@ -37,6 +37,8 @@ export const ragServeFlags: SchemaFlags = new SchemaFlags(RagServing, {
 const HEADING = "Files and vector stores:";
 /** The folder of files and records inside of a store's folder. */
 const STATE_FOLDER = "openai";
+/** Of a store that is no folder. */
+const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\//i;
 
 export function addRagServeFlags(command: Command): void {
   ragServeFlags.addTo(command, HEADING);
@@ -49,9 +51,14 @@ export async function openRagBeside(
 ): Promise<ServedBeside | null> {
   ragServeFlags.check(flags);
   const settings = RagServing.parse(ragServeFlags.collect(flags));
-  const { store: where, embedder: what, state } = settings;
+  const { store: where, state } = settings;
   if (where === null) return null;
-  if (what === null) throw needed("--rag-store", "needs --rag-embedder MODEL");
+  if (state === null && ADDRESS.test(where)) {
+    const wanted = `at ${where} needs --rag-state DIR, a folder for files and records`;
+    throw new EngineError("INVALID_ARGUMENT", `Cannot use --rag-store: a store ${wanted}`, {
+      param: "--rag-store",
+    });
+  }
   const store = await openStore(where);
   let models: Models | null = null;
   const close = async () => {
@@ -60,14 +67,10 @@ export async function openRagBeside(
     await store.close();
   };
   try {
-    const { kind, location } = store.info;
-    if (state === null && kind !== "folder") {
-      throw needed("--rag-store", `at ${location} needs --rag-state DIR for files and records`);
-    }
-    models = await openModels(what, settings);
+    models = await openModels(settings);
     const folder = state ?? join(where, STATE_FOLDER);
     const parts = { store, ...models, limits: limitsOf(settings), warn, folder };
-    say(`files and vector stores in ${location}, vectors by ${models.embedder.name}`);
+    say(`files and vector stores in ${store.info.location}, vectors by ${models.embedder.name}`);
     return {
       extend: async (llm: LLM) => await RagExtension.open({ ...parts, llm }),
       [Symbol.asyncDispose]: close,
@@ -83,8 +86,9 @@ interface Models {
   readonly reranker: Reranker | null;
 }
 
-async function openModels(what: string, settings: RagServing): Promise<Models> {
-  const { embedderModel: model, embedderDevice: device, reranker: wanted } = settings;
+async function openModels(settings: RagServing): Promise<Models> {
+  const { embedder: what, embedderModel: model } = settings;
+  const { embedderDevice: device, reranker: wanted } = settings;
   const remote = model === null ? {} : { remote: { model } };
   const embedder = await openEmbedder(what, { engine: { device }, ...remote });
   try {
@@ -99,8 +103,4 @@ async function openModels(what: string, settings: RagServing): Promise<Models> {
 function limitsOf(settings: RagServing): RagLimits {
   const { fileBytesMax, totalBytesMax, filesMax, storesMax, ingestJobs } = settings;
   return { fileBytesMax, totalBytesMax, filesMax, storesMax, ingestJobs };
-}
-
-function needed(flag: string, wanted: string): EngineError {
-  return new EngineError("INVALID_ARGUMENT", `Cannot use ${flag}: it ${wanted}`, { param: flag });
 }

@@ -71,9 +71,9 @@ describe.runIf(built)("perigee serve --rag-store", () => {
     expect(found.data.map(({ content }) => content[0]?.text).join("\n")).toContain("Bridge 123 ");
   });
 
-  test("[RG112] a store without an embedder says what is missing", async () => {
-    const { code, stderr } = await perigee(["serve", "--rag-store", "x"]);
-    expect(code).not.toBe(0);
-    expect(stderr).toContain("--rag-embedder");
+  test("[RG112] a store at an address asks for a folder for files", async () => {
+    const { code, stderr } = await perigee(["serve", "--rag-store", "http://127.0.0.1:9"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("--rag-state");
   });
 });

@@ -17,9 +17,10 @@ import { ServedProcess } from "./served-process.ts";
 import { textOf, type Value } from "./value-families.ts";
 
 /** Hostile values of each field; all of them where everything is tested. */
-const VALUES_EACH = full ? Number.POSITIVE_INFINITY : 4;
-const FORMS = sized(150, 3000);
-const PAUSE_MS_MAX = 250;
+const VALUES_EACH = full ? Number.POSITIVE_INFINITY : 3;
+const FORMS = sized(80, 3000);
+/** On a machine that does nothing else: looked at where everything is tested. */
+const PAUSE_MS_MAX = full ? 250 : Number.POSITIVE_INFINITY;
 const PAUSE_RUNS = 5;
 const MESSAGE_LENGTH_MAX = 700;
 

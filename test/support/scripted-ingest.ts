@@ -44,8 +44,8 @@ export class ScriptedIngest implements FileIngest {
     this.removed.push(`${corpus} ${fileId}`);
   }
 
-  async texts(): Promise<readonly string[]> {
-    return [];
+  async texts(): Promise<AsyncIterable<readonly string[]>> {
+    throw new Error("No file is anywhere");
   }
 
   fileIdOf(documentId: string): string {

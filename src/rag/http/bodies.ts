@@ -61,12 +61,18 @@ export function deletedBody(id: string, object: string) {
 const TEXTS_AT_ONCE = 64;
 
 /** The text of a file's content as JSON, in pieces. */
-export function* contentPieces(texts: readonly string[]): Generator<string> {
+export async function* contentPieces(
+  parts: AsyncIterable<readonly string[]>,
+): AsyncGenerator<string> {
   yield '{"object":"vector_store.file_content.page","data":[';
-  for (let from = 0; from < texts.length; from += TEXTS_AT_ONCE) {
-    const part = texts.slice(from, from + TEXTS_AT_ONCE);
-    const items = part.map((text) => JSON.stringify({ type: "text", text }));
-    yield `${from === 0 ? "" : ","}${items.join(",")}`;
+  let comma = "";
+  for await (const texts of parts) {
+    for (let from = 0; from < texts.length; from += TEXTS_AT_ONCE) {
+      const part = texts.slice(from, from + TEXTS_AT_ONCE);
+      const items = part.map((text) => JSON.stringify({ type: "text", text }));
+      yield comma + items.join(",");
+      comma = ",";
+    }
   }
   yield '],"has_more":false,"next_page":null}';
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EMBEDDER_DEFAULT } from "#rag/service";
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
@@ -18,11 +19,10 @@ export const RagServing = z
     embedder: z
       .string()
       .min(1)
-      .nullable()
-      .default(null)
+      .default(EMBEDDER_DEFAULT)
       .describe(
-        "Model that makes vectors: a folder, a .gguf file, a Hugging Face id, or the address of " +
-          "a server with OpenAI's API.",
+        "Model that makes vectors: a bundled one's name, a folder, a .gguf file, a Hugging Face " +
+          "id, or the address of a server with OpenAI's API.",
       ),
     embedderModel: z
       .string()

@@ -37,8 +37,8 @@ export interface FileIngest {
   ingest(job: IngestJob, signal: AbortSignal): Promise<readonly IngestOutcome[]>;
   /** Removes the chunks of a file; without effect where there are none. */
   remove(corpus: string, fileId: string): Promise<void>;
-  /** The texts of a file's chunks, in order. */
-  texts(corpus: string, fileId: string): Promise<readonly string[]>;
+  /** The texts of a file's chunks, in order, in parts. Throws HttpError 400 for too long a file. */
+  texts(corpus: string, fileId: string): Promise<AsyncIterable<readonly string[]>>;
   /** The file of a chunk's `documentId`; null: of no uploaded file. */
   fileIdOf(documentId: string): string | null;
 }

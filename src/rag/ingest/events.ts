@@ -43,6 +43,7 @@ export interface IngestReport extends IngestCounts {
   readonly skips: readonly IngestProblem[];
 }
 
+/** What a call tells while it works. */
 export type IngestEvent =
   /** A document's turn is over. `chunks`: those that it has in the corpus now. */
   | {

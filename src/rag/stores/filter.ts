@@ -14,6 +14,7 @@ export interface Compound {
   readonly filters: readonly Filter[];
 }
 
+/** Which chunks are looked at, by their attributes. */
 export type Filter = Comparison | Compound;
 
 /**

@@ -99,7 +99,7 @@ export function functionsOf(tools: NonNullable<ToolRequest["tools"]>): readonly 
     if (known.type === "function") return known;
     throw fieldError(
       "tools",
-      "file_search is run by POST /v1/chat/completions itself, and cannot be rendered; leave it out",
+      "file_search is run by POST /v1/chat/completions, and has no prompt to render; leave it out",
     );
   });
 }
