@@ -1,10 +1,12 @@
 // node bench/rag/embed.mjs --model FOLDER [--python PYTHON] [--texts 256] [--words 150] [--runs 5]
 //                          [--threads 2] [--dtype float32] [--quantization int8] [--json FILE]
+//                          [--device cpu|cuda] [--batch 32]
 //
 // Texts per second of an embedder here, and of sentence-transformers (--python: an interpreter that
 // has it) with the same folder, texts and threads; runs alternate, medians are shown, and the worst
 // difference of a vector's elements. Texts are this repository's documents in pieces of so many
-// words. Needs `npm run build`. Without --python only this engine is measured.
+// words. `--batch`: texts at once, theirs; here the engine packs
+// them. Needs `npm run build`. Without --python only this engine is measured.
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -25,6 +27,8 @@ const { values: flags } = readFlags({
     words: { type: "number", default: 150, min: 1 },
     runs: { type: "number", default: 5, min: 1 },
     threads: { type: "number", default: 2, min: 1 },
+    device: { type: "string", default: "cpu" },
+    batch: { type: "number", default: 32, min: 1 },
     dtype: { type: "string", default: "float32" },
     quantization: { type: "string" },
     json: { type: "string" },
@@ -50,7 +54,8 @@ function pieces(count, words) {
 /** sentence-transformers in a process of its own, which answers one run at a time. */
 function openPeer(python, texts) {
   const script = fileURLToPath(new URL("embed_peer.py", import.meta.url));
-  const child = spawn(python, [script, flags.model, String(flags.threads)], {
+  const how = [flags.device, flags.dtype, String(flags.batch)];
+  const child = spawn(python, [script, flags.model, String(flags.threads), ...how], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -71,6 +76,7 @@ const texts = pieces(flags.texts, flags.words);
 const embedder = await openEmbedder(flags.model, {
   prompts: {},
   engine: {
+    device: flags.device,
     threads: flags.threads,
     ...(flags.quantization ? { quantization: flags.quantization } : { dtype: flags.dtype }),
   },

@@ -7,13 +7,14 @@ import time
 import torch
 
 folder, threads = sys.argv[1], int(sys.argv[2])
+device, dtype, batch = sys.argv[3], getattr(torch, sys.argv[4]), int(sys.argv[5])
 torch.set_num_threads(threads)
 
 import sentence_transformers  # noqa: E402
 import transformers  # noqa: E402
 
 model = sentence_transformers.SentenceTransformer(
-    folder, device="cpu", model_kwargs={"dtype": torch.float32}
+    folder, device=device, model_kwargs={"dtype": dtype}
 )
 texts: list[str] = []
 for line in sys.stdin:
@@ -28,7 +29,7 @@ for line in sys.stdin:
         }
     else:
         begin, used = time.perf_counter(), time.process_time()
-        vectors = model.encode(texts, batch_size=32)
+        vectors = model.encode(texts, batch_size=batch)
         answer = {
             "seconds": time.perf_counter() - begin,
             "processorSeconds": time.process_time() - used,

@@ -118,7 +118,8 @@ PERIGEE_KERNEL perigee_activate_bf16(const __grid_constant__ ActivateParams p) {
     case Nonlinearity::silu: activateChunks<Nonlinearity::silu>(p); break;
     case Nonlinearity::gelu: activateChunks<Nonlinearity::gelu>(p); break;
     case Nonlinearity::geluTanh: activateChunks<Nonlinearity::geluTanh>(p); break;
-    default: activateChunks<Nonlinearity::relu>(p);
+    case Nonlinearity::relu: activateChunks<Nonlinearity::relu>(p); break;
+    case Nonlinearity::tanh: activateChunks<Nonlinearity::tanh>(p);
   }
 }
 
