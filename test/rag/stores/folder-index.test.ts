@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { seedFrom, uniformAt } from "#base";
 import { openStore, type VectorStore } from "#rag/stores";
 import type { StoredChunk } from "#rag/texts";
+import { FolderCorpora } from "../../../src/rag/stores/folder-corpora.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
 import { byVector, chunkOf, unit } from "./corpus-cases.ts";
 
@@ -131,5 +132,28 @@ describe("an index of many vectors", () => {
     expect(indexFiles()).toHaveLength(1);
     store = await openStore(folder, OPTIONS);
     await check();
+  });
+
+  it("[RG17] is not needed: without the library all vectors are compared", async () => {
+    await store.close();
+    const corpora = new FolderCorpora(folder, { usearch: null, exactElements: null });
+    const moved = chunks.slice(0, 40).map((chunk, place) => ({
+      ...chunk,
+      vector: unit(clustered(90_000 + place)),
+    }));
+    await model.upsert(SPEC.name, moved);
+    corpora.with(SPEC.name, "store", (corpus) => corpus.upsert(moved));
+    for (const vector of queries.slice(0, 10)) {
+      const found = corpora.with(SPEC.name, "search", (one) => one.search(query(vector)));
+      const ids = found.map(({ chunk }) => chunk.id);
+      const expected = await model.search(SPEC.name, query(vector));
+      expect(ids).toEqual(expected.map(({ chunk }) => chunk.id));
+    }
+    expect(corpora.work()).toBe(false);
+    corpora.close();
+    expect(indexFiles()).toEqual([]);
+    // Where it is there again, its index is built from the vectors as they are now.
+    store = await openStore(folder, OPTIONS);
+    expect(await recall()).toBeGreaterThan(0.98);
   });
 });
