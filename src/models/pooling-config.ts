@@ -154,7 +154,9 @@ function promptsOf(settings: JsonConfig | null): Omit<TextPrompts, "pooled"> {
     Object.entries(prompts ?? {}).flatMap(([name, text]) => (text === null ? [] : [[name, text]])),
   );
   const defaultName = default_prompt_name ?? null;
-  if (defaultName !== null && !Object.hasOwn(prompts ?? {}, defaultName)) {
+  // Two prompts are always there; empty, unless the file has words for them.
+  const names = { query: "", document: "", ...prompts };
+  if (defaultName !== null && !Object.hasOwn(names, defaultName)) {
     throw invalid(file, "the prompt that default_prompt_name names", defaultName);
   }
   return { texts, defaultName };

@@ -220,3 +220,64 @@ test("a default prompt, which texts are embedded without, gets a warning with it
   expect(warnings.join()).toContain('put "query: " before each text');
   expect(await llm.embed(["a"])).toHaveLength(1);
 });
+
+describe("prompts of a call", () => {
+  const modules = modulesOf(`${st}.Transformer`, `${st}.Pooling`, `${st}.Normalize`);
+  const pooling = { pooling_mode_mean_tokens: true, include_prompt: false };
+  const settings = { prompts: { query: "query: " } };
+  const files = {
+    ...{ ...modules, "1_Pooling/config.json": pooling },
+    "config_sentence_transformers.json": settings,
+  };
+
+  test("are put before texts by their names or as they are, and token ids stay", async () => {
+    await using llm = await load(folderWith(files));
+    const [named, given] = [
+      await llm.embed(["a text"], { promptName: "query" }),
+      await llm.embed(["a text"], { prompt: "query: " }),
+    ];
+    expect(named).toEqual(given);
+    const whole = await llm.embed(["query: a text"]);
+    expect(named[0]?.promptTokenIds).toEqual(whole[0]?.promptTokenIds);
+    // The prompt's rows are not pooled, which token ids do not tell.
+    expect(named[0]?.embedding).not.toEqual(whole[0]?.embedding);
+    const ids = { promptTokenIds: whole[0]?.promptTokenIds ?? [] };
+    expect((await llm.embed([ids], { promptName: "query" }))[0]?.embedding).toEqual(
+      whole[0]?.embedding,
+    );
+  });
+
+  test("must be among the model's", async () => {
+    await using llm = await load(folderWith(files));
+    for (const promptName of ["document", "constructor"]) {
+      await expect(llm.embed(["a"], { promptName })).rejects.toMatchObject({
+        code: "INVALID_ARGUMENT",
+        param: "promptName",
+        message: expect.stringContaining('must be one of "query"'),
+      });
+    }
+  });
+
+  test("a default that is none of them is an error of the file", async () => {
+    const withDefault = (default_prompt_name: string) =>
+      folderWith({
+        ...files,
+        "config_sentence_transformers.json": { prompts: {}, default_prompt_name },
+      });
+    const wrong = load(withDefault("title"));
+    await expect(wrong).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
+    // These two are always there, if without words.
+    await using llm = await load(withDefault("query"));
+    expect(llm.info.embedding?.prompts).toEqual({});
+  });
+
+  test("longer texts are cut off at the limit, or before it, where the call says so", async () => {
+    await using llm = await load(folderWith(files));
+    const [, , long = ""] = texts;
+    const many = long.repeat(5);
+    const [all] = await llm.embed([many], { truncate: true });
+    const [few] = await llm.embed([many], { truncate: 10 });
+    expect([all?.promptTokenIds.length, few?.promptTokenIds.length]).toEqual([64, 10]);
+    expect(few?.promptTokenIds.at(-1)).toBe(all?.promptTokenIds.at(-1));
+  });
+});

@@ -63,10 +63,10 @@ export class TextVectors {
     const more = skippedTokens === 0 ? {} : { skippedTokens };
     return boundedMap(inputs, atOnce, async (input, place) => {
       try {
-        const text = typeof input === "string" ? prompt + input : input;
-        const ids = await this.#encode(text, truncate, signal);
+        const isText = typeof input === "string";
+        const ids = await this.#encode(isText ? prompt + input : input, truncate, signal);
         const promptTokenIds = plainIds(ids);
-        const embedding = await this.#scope.client.embed(ids, signal, more);
+        const embedding = await this.#scope.client.embed(ids, signal, isText ? more : {});
         return { embedding, promptTokenIds };
       } catch (error) {
         throw embedFailure(error, place, inputs.length);
