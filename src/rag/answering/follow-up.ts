@@ -17,6 +17,9 @@ const POINTER =
 const CONTINUED = /^(?:and|but|or|so|also|then)\b[\s,]*/i;
 const ABOUT =
   /^(?:(?:what|how)\s+about|and|or)\s+(?:(?:for|of|in|on|at|with|by|to)\s+)?(.+?)\s*\?*$/i;
+/** Words between clauses, not at the beginning of a question. */
+const CLAUSE =
+  /\s(?:when|if|that|which|who|because|while|and|but|or|after|before|unless|until|where|so|once)\s/i;
 /** What begins a question of its own: "and how …?" is no other subject. */
 const ASKS = new RegExp(
   `^(?:${anyOf(
@@ -40,10 +43,15 @@ export function leansOnEarlier(question: string): boolean {
   const text = question.trim();
   if (CONTINUED.test(text) || /^(?:what|how)\s+about\b/i.test(text)) return true;
   if (POINTER.test(text)) return true;
-  // In "Does the engine stop when it is idle?" the pronoun has its noun before it.
   const at = PRONOUN.exec(text)?.index ?? -1;
-  if (at >= 0) return subjectOf(text.slice(0, at)) === null;
+  if (at >= 0) return !hasNounBefore(text.slice(0, at));
   return wordsOf(text).filter(isContent).length === 0;
+}
+
+/** In "Does the engine stop when it is idle?" the pronoun has its noun in the clause before. */
+function hasNounBefore(text: string): boolean {
+  const [first = "", ...others] = text.split(CLAUSE);
+  return others.length > 0 && subjectOf(first) !== null;
 }
 
 /** The question as it can be asked alone; as it is where it leans on nothing. */
