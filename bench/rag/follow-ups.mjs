@@ -29,8 +29,10 @@ const rows = readFileSync(`${root}test/fixtures/pocket/qa.jsonl`, "utf8")
   .map((line) => JSON.parse(line));
 
 /** A question that ends in the name of the thing that it is about, and its pronoun for it. */
-const ABOUT =
-  /^(.*\b(?:of|is|at|to|for|from|in|own|owns|leads|take)) ((?:(?:the|project|server|train) )?[A-Z][\w' -]*)\?$/;
+const ABOUT = new RegExp(
+  "^(.*\\b(?:of|is|at|to|for|from|in|own|owns|leads|take)) " +
+    "((?:(?:the|project|server|train) )?[A-Z][\\w' -]*)\\?$",
+);
 
 const pairs = [];
 for (const { question, passages, answer, answerable } of rows) {

@@ -21,7 +21,7 @@ const outputs: Readonly<Record<string, RegExp>> = {
   stream: /^412 metres\n\(stop\)\n$/,
   "structured-output": /^.+ from .+ is 34\n$/,
   "typescript-1": /^pocket 2048\n$/,
-  "typescript-9": /^200\n$/,
+  "typescript-10": /^200\n$/,
   "README-1": /^I am Pocket.*\n\d+ of \d+ prompt tokens were cached\n$/,
 };
 

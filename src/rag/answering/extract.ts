@@ -175,7 +175,7 @@ function cueOf(question: string): Cue {
   return { said: NOTHING, stems: new Set() };
 }
 
-/** Whether a text has what a question asks for: a flag, a number; true where it asks for neither. */
+/** Whether a text has the flag or number that a question asks for; true where it asks for none. */
 export function hasWhatIsAskedFor(text: string, question: string): boolean {
   const { said } = cueOf(question);
   return said === NOTHING || said.test(text);

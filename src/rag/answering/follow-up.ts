@@ -18,8 +18,12 @@ const CONTINUED = /^(?:and|but|or|so|also|then)\b[\s,]*/i;
 const ABOUT =
   /^(?:(?:what|how)\s+about|and|or)\s+(?:(?:for|of|in|on|at|with|by|to)\s+)?(.+?)\s*\?*$/i;
 /** Words between clauses, not at the beginning of a question. */
-const CLAUSE =
-  /\s(?:when|if|that|which|who|because|while|and|but|or|after|before|unless|until|where|so|once)\s/i;
+const CLAUSE = new RegExp(
+  `\\s(?:${anyOf(
+    "when if that which who because while and but or after before unless until where so once",
+  )})\\s`,
+  "i",
+);
 /** What begins a question of its own: "and how …?" is no other subject. */
 const ASKS = new RegExp(
   `^(?:${anyOf(
