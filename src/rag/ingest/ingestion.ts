@@ -1,4 +1,5 @@
 /** Rounds over the same sources, each of which brings the corpus up to date. */
+import { setMaxListeners } from "node:events";
 import { EngineError, systemTimer, type Timer } from "#base";
 import type { Embedder } from "#rag/embedders";
 import type { StoredDocument, VectorStore } from "#rag/stores";
@@ -84,7 +85,11 @@ export class Ingestion {
 }
 
 function anySignal({ signal }: IngestOptions, controller: AbortController): AbortSignal {
-  return signal === undefined ? controller.signal : AbortSignal.any([signal, controller.signal]);
+  const both =
+    signal === undefined ? controller.signal : AbortSignal.any([signal, controller.signal]);
+  // A batch of texts listens once for each of them, more than a warning expects.
+  setMaxListeners(0, both);
+  return both;
 }
 
 /** The corpus is made, and tells what it has. */
