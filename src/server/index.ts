@@ -67,6 +67,7 @@ export {
   ID_LENGTH_MAX,
   RESULTS_MAX,
   type SearchedTurn,
+  searchesFiles,
 } from "./openai/file-search.ts";
 export { fieldError, parseRequest } from "./openai/parse-request.ts";
 export {

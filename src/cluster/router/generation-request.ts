@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError, isPlainObject } from "#base";
 import type { RequestDeadlines } from "#cluster/routing";
-import { requestIdPattern } from "#server";
+import { requestIdPattern, searchesFiles } from "#server";
 import { forWorkers, readDeadlines } from "./request-deadlines.ts";
 
 /** Which fields hold the prompt. */
@@ -77,6 +77,7 @@ export function readRequest(parts: RequestParts): GenerationRequest {
   const { text, body } = forWorkers(parts.text, parts.body);
   refuseOwnFields(body.perigee);
   const kind = KINDS[path] ?? "other";
+  if (kind === "chat" && body.tool_choice !== "none" && searchesFiles(body)) throw ofOneServer();
   const promptCount = kind === "chat" ? 1 : promptsIn(body.prompt ?? body.input);
   const id = idOf(body.request_id) ?? parts.id;
   return {
@@ -93,6 +94,16 @@ export function readRequest(parts: RequestParts): GenerationRequest {
     outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
     headers: workerHeaders(headers, id),
   };
+}
+
+/** Vector stores are one server's: another worker has others under other ids. */
+function ofOneServer(): EngineError {
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    "Cannot use tools: file_search answers from vector stores of one server, this is a router; " +
+      "ask that server itself",
+    { param: "tools" },
+  );
 }
 
 function refuseOwnFields(perigee: unknown): void {

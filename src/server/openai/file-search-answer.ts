@@ -140,8 +140,6 @@ function checkFields(request: ChatRequest): void {
     if (FIELDS.has(name) || value === null || value === undefined || value === false) continue;
     if (NEUTRAL[name] === value) continue;
     if (name === "response_format" && isText(value)) continue;
-    // A router of ours adds the field; what it began elsewhere cannot go on here.
-    if (name === "perigee" && request.perigee?.continue == null) continue;
     throw fieldError(name, "has no effect on answers from file_search; leave it out");
   }
 }
