@@ -24,7 +24,9 @@ export interface MilvusFeatures {
 const BM25_VERSION = [2, 5] as const;
 /** A connection that was lost is tried again this soon, so that a call made again succeeds. */
 const RECONNECT_MS = 100;
-const RECONNECT_MS_MAX = 1000;
+const RECONNECT_MS_MAX = 500;
+/** By then a connection is tried again: stores of one address share how long that waits. */
+const AGAIN_AFTER_MS = 700;
 const KEEPALIVE_MS = 300_000;
 /** Large collections are read from an object store. */
 const LOAD_MS_MAX = 600_000;
@@ -52,6 +54,16 @@ export class MilvusConnection {
   /** Throws STORE_UNAVAILABLE where the server does not answer or refuses. */
   static async open(address: MilvusAddress, load: () => Promise<Sdk>): Promise<MilvusConnection> {
     const sdk = await loaded(load);
+    try {
+      return await MilvusConnection.#connected(address, sdk);
+    } catch (error) {
+      if (!(error instanceof EngineError && isDisconnected(error.cause))) throw error;
+      await sleep(AGAIN_AFTER_MS);
+      return MilvusConnection.#connected(address, sdk);
+    }
+  }
+
+  static async #connected(address: MilvusAddress, sdk: Sdk): Promise<MilvusConnection> {
     const client = clientOf(sdk, address);
     try {
       await client.connectPromise;
@@ -102,7 +114,7 @@ export class MilvusConnection {
       return await run(this.#client);
     } catch (error) {
       if (!isDisconnected(error)) throw error;
-      await sleep(2 * RECONNECT_MS);
+      await sleep(AGAIN_AFTER_MS);
       return run(this.#client);
     }
   }

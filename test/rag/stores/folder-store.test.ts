@@ -12,9 +12,9 @@ async function folderPlace(options: { readonly exactElements?: number } = {}) {
   };
 }
 
-storeContract("a folder", () => folderPlace(), { hasModelScores: true, histories: 30 });
+storeContract("a folder", () => folderPlace(), { hasModelScores: true, histories: 12 });
 // So few elements are compared one by one that the index takes in nearly all rows.
 storeContract("a folder with an index", () => folderPlace({ exactElements: 12 }), {
   hasModelScores: true,
-  histories: 30,
+  histories: 12,
 });

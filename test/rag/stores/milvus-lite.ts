@@ -4,8 +4,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { openStore } from "#rag/stores";
-import { until } from "../../support/until.ts";
 
 const environment = spawnSync(
   "test/peers/python-venv.sh",
@@ -30,7 +30,12 @@ export class MilvusLite {
   /** Starts a server with an empty folder. */
   static async start(): Promise<MilvusLite> {
     const lite = new MilvusLite(await mkdtemp(join(tmpdir(), "milvus-lite-")), await freePort());
-    await lite.restart();
+    try {
+      await lite.restart();
+    } catch (error) {
+      await lite.close();
+      throw error;
+    }
     return lite;
   }
 
@@ -38,17 +43,19 @@ export class MilvusLite {
   async restart(): Promise<void> {
     const program = join(environment.stdout.trim(), "bin/milvus-lite");
     const words = ["server", "--data-dir", this.folder, "--host", "127.0.0.1", "--port"];
-    const child = spawn(program, [...words, String(this.port)], { stdio: "ignore" });
-    this.#process = child;
-    await until("Milvus Lite answers", async () => {
-      if (child.exitCode !== null) throw new Error(`Milvus Lite ended with ${child.exitCode}`);
-      try {
-        await (await openStore(`${this.url}?timeoutMs=2000`)).close();
-        return true;
-      } catch {
-        return false;
-      }
+    const child = spawn(program, [...words, String(this.port)], {
+      stdio: ["ignore", "pipe", "ignore"],
+      env: { ...process.env, PYTHONUNBUFFERED: "1" },
     });
+    this.#process = child;
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (!line.includes("listening")) continue;
+      // Nothing more is read: what it still says must not hold it up.
+      child.stdout.resume();
+      await (await openStore(this.url)).close();
+      return;
+    }
+    throw new Error(`Milvus Lite ended with ${child.exitCode}`);
   }
 
   get url(): string {

@@ -10,7 +10,7 @@ if (noMilvus === null) {
       const lite = await MilvusLite.start();
       return { open: () => openStore(lite.url), close: () => lite.close() };
     },
-    { hasModelScores: false, histories: 10 },
+    { hasModelScores: false, histories: 6 },
   );
 } else {
   describe.skip(`Milvus (${noMilvus})`, () => {
