@@ -74,7 +74,7 @@ let refusedUnrelated = 0;
 let ingested = null;
 const rag = await Rag.open({ store: join(folder, "store"), embedder: flags.embedder, llm });
 try {
-  for await (const event of rag.ingest(["*.md"], { base: join(root, "docs") })) {
+  for await (const event of rag.ingest(["."], { base: join(root, "docs") })) {
     if (event.type === "report") ingested = event;
   }
   const options = { mode: flags.mode, order: flags.order };

@@ -2,6 +2,7 @@
  * The sentence of the sources that answers a question best, by words: what is said where a model is
  * too small to be trusted with an answer of its own.
  */
+import type { Hit } from "#rag/stores";
 import type { Source } from "./answer.ts";
 import { isContent, stemOf, wordsOf } from "./words.ts";
 
@@ -65,6 +66,18 @@ export function bestQuotes(question: string, sources: readonly Source[], most: n
     .sort((a, b) => b.score - a.score)
     .slice(0, most)
     .map(({ number, text, coverage, score }) => ({ number, text, coverage, score }));
+}
+
+/**
+ * Found chunks by the best sentence that each has for a question, what was found first before
+ * others that are as good: a search ranks whole chunks, of which one sentence may answer.
+ */
+export function byBestQuote<H extends Hit>(question: string, hits: readonly H[]): H[] {
+  // Places stand for scores: those of a search may lie close together.
+  const sources = hits.map((hit, place) => ({ ...hit, number: place + 1, score: -place }));
+  const quotes = bestQuotes(question, sources, Number.POSITIVE_INFINITY);
+  const places = new Set([...quotes.map(({ number }) => number - 1), ...hits.keys()]);
+  return [...places].flatMap((place) => hits[place] ?? []);
 }
 
 function candidatesOf(sources: readonly Source[]): Candidate[] {

@@ -22,6 +22,7 @@
 export type { Answer, AskEvent, AskUsage, Citation, Refusal, Source } from "./answer.ts";
 export { Answerer, type AnswerRequest } from "./answerer.ts";
 export { type AskFields, AskSettings, parseAskSettings } from "./config.ts";
+export { byBestQuote } from "./extract.ts";
 export type { Turn } from "./follow-up.ts";
 export { preambleWith } from "./prompt-text.ts";
 export { type RewriteOptions, standaloneQuestion } from "./rewriter.ts";

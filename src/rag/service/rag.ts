@@ -7,6 +7,7 @@ import {
   type AskEvent,
   type AskFields,
   type AskSettings,
+  byBestQuote,
   parseAskSettings,
   preambleWith,
   standaloneQuestion,
@@ -88,6 +89,8 @@ export interface RagStatus {
   readonly corpora: readonly CorpusInfo[];
 }
 
+/** Chunks that are searched for each source where no reranker looks at them: sentences decide. */
+const CANDIDATES_PER_SOURCE = 3;
 /** UTF-16 units of a question or query, and turns of a conversation. */
 const QUESTION_MAX = 20_000;
 const TURNS_MAX = 1000;
@@ -154,7 +157,9 @@ export class Rag implements AsyncDisposable {
     const { mode = "hybrid", candidates, instructions = null, ...own } = rest;
     checkQuestion(question, "question");
     checkTurns(turns);
-    const { sourcesMax: limit, scoreMin } = parseAskSettings(own);
+    const { sourcesMax, scoreMin } = parseAskSettings(own);
+    const hasReranker = (this.#parts.reranker ?? null) !== null;
+    const limit = sourcesMax * (hasReranker ? 1 : CANDIDATES_PER_SOURCE);
     const wanted = { mode, limit, ...(candidates !== undefined && { candidates }) };
     const search = parseSearchSettings(wanted);
     const corpora = named(corpus);
@@ -169,7 +174,8 @@ export class Rag implements AsyncDisposable {
     const found = await retrieve(await this.#retriever(), {
       ...{ corpora, query: alone, filter, settings: search, signal: call.signal },
     });
-    const hits = fitting(found, alone, scoreMin);
+    const fit = fitting(found, alone, scoreMin);
+    const hits = (hasReranker ? fit : byBestQuote(alone, fit)).slice(0, sourcesMax);
     const book = corpora.join(" ");
     const request = { corpus: book, question: alone, hits, settings, signal: call.signal };
     yield* this.#answerer.answer(request);
