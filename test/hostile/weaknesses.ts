@@ -79,9 +79,7 @@ export const WEAKNESSES: readonly Weakness[] = [
   },
   {
     name: "a request goes on when its client is gone",
-    changes: [
-      { file: "server/generation-route.js", find: "controller.abort(hungUp());", put: ";" },
-    ],
+    changes: [{ file: "server/admitted.js", find: "controller.abort(hungUp());", put: ";" }],
     // Longer than the server is waited for.
     cases: times(
       16,
