@@ -81,7 +81,7 @@ describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
     expect(project.problems).toBe("");
   });
 
-  test.skipIf(noMilvus !== null)(`milvus answers from Milvus Lite (${noMilvus})`, async () => {
+  test.skipIf(noMilvus !== null)(`milvus answers from Milvus (${noMilvus ?? "Lite"})`, async () => {
     const server = await MilvusLite.start();
     try {
       const { stdout, stderr } = await project.run("milvus", { MILVUS: server.url });
