@@ -51,7 +51,7 @@ export function milvusError(action: string, location: string, thrown: unknown): 
   const remedy = REMEDIES.find(([pattern]) => pattern.test(said))?.[1];
   return new EngineError(
     "STORE_UNAVAILABLE",
-    `Cannot ${action}: Milvus at ${location} must do it, current value is: ${said}; ` +
+    `Cannot ${action}: Milvus at ${location} must answer without an error, it says: ${said}; ` +
       (remedy ?? "see the server's log"),
     { cause: thrown },
   );
