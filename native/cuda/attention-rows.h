@@ -93,11 +93,12 @@ struct TileRows {
 };
 
 /// Rows of query tile `tile` of a batch. The query tiles of sequence s are numbered from s +
-/// queryStarts[s] * group / kTileRows on. That leaves enough numbers for all its rows and needs no
+/// queryStarts[s] * group / kRows on. That leaves enough numbers for all its rows and needs no
 /// sum over earlier sequences. All threads of a block call it.
+template <int kRows = kTileRows>
 __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int group, int tile) {
   const auto firstTile = [&](int sequence) {
-    return static_cast<int>(static_cast<int64_t>(rows.queryStarts[sequence]) * group / kTileRows) +
+    return static_cast<int>(static_cast<int64_t>(rows.queryStarts[sequence]) * group / kRows) +
            sequence;
   };
   int before = 0;
@@ -107,8 +108,8 @@ __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int gr
   }
   if (before == 0) return {0, 0, 0};
   const int sequence = before - 1;
-  const int first = (tile - firstTile(sequence)) * kTileRows;
-  return {sequence, first, min(kTileRows, max(0, rows.rowsOf(sequence, group) - first))};
+  const int first = (tile - firstTile(sequence)) * kRows;
+  return {sequence, first, min(kRows, max(0, rows.rowsOf(sequence, group) - first))};
 }
 
 /// The sequence of a token of the batch; rows.sequences for a token after the last. All threads of

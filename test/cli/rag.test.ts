@@ -1,10 +1,11 @@
 /** `perigee rag`, as it is called in a shell. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defineRag } from "../../src/cli/commands/rag.ts";
+import { recordedLayout, rerankerFolder } from "../rag/embedders/recorded-layout.ts";
 import { built, jsonLines, perigee, perigeeInside } from "./perigee.ts";
 
 let folder: string;
@@ -13,6 +14,11 @@ const embedder = ["--embedder", resolve("models/pocket")];
 const place = () => ["--store", join(folder, "store")];
 const rag = (...words: string[]) => perigeeInside(["rag", ...words, ...place()]);
 const notes = () => join(folder, "notes");
+const crossEncoder = () => {
+  const recorded = recordedLayout("bert").rerankers.logits;
+  if (recorded === undefined) throw new Error("no reranker was recorded");
+  return rerankerFolder("bert", recorded);
+};
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "perigee-rag-cli-"));
@@ -55,10 +61,16 @@ describe("perigee rag", () => {
     expect(stderr.trim()).not.toContain("\n");
   });
 
-  it("[RG96] says that there is no such corpus", async () => {
-    const { code, stderr } = await rag("search", "bridge", ...embedder);
-    expect(code).toBe(2);
-    expect(stderr).toContain("there is none of this name; ingest documents into it first");
+  it.each([
+    ["status"],
+    ["search", "bridge", ...embedder],
+    ["ask", "Which bridge?", ...embedder],
+    ["remove", "--all"],
+  ])("[RG120] %s makes no store where there is none", async (...words) => {
+    const { code, stdout, stderr } = await rag(...words);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain("there is none; ingest documents into it first");
+    expect(existsSync(join(folder, "store"))).toBe(false);
   });
 });
 
@@ -77,6 +89,9 @@ describe("perigee rag, in a folder", () => {
     const none = await rag("search", "Sarvik", ...embedder, "--filter", filter);
     expect(none).toMatchObject({ code: 0, stdout: "" });
 
+    const unknown = await rag("search", "bridge", ...embedder, "--corpus", "unknown");
+    expect(unknown.code).toBe(2);
+    expect(unknown.stderr).toContain("there is none of this name; ingest documents into it first");
     const { stdout } = await rag("status");
     expect(stdout).toMatch(
       /^store\tfolder .*store\n(note.*\n)*default\t2 documents, 2 chunks, 384/,
@@ -96,6 +111,27 @@ describe("perigee rag, in a folder", () => {
     expect(ran.stdout).toMatch(/^second: \d documents \(2 stored/);
     expect(ran.stderr).toMatch(/perigee: failed .*binary\.md: /);
     expect(ran.stderr).toMatch(/Cannot ingest all: 1 of 3 files or rows failed/);
+  });
+
+  it("[RG120] a cross-encoder orders what was found, and another model is refused", async () => {
+    const words = ["--corpus", "fourth", ...embedder];
+    await rag("ingest", join(notes(), "towns.md"), join(notes(), "bridges.md"), ...words);
+    const found = async (model: string) =>
+      await rag("search", "Who built it?", ...words, "--reranker", resolve(model), "--json");
+    const { stdout } = await found(crossEncoder());
+    const relevances = jsonLines(stdout).map(({ relevance }) => Number(relevance));
+    expect(relevances).toHaveLength(2);
+    expect(relevances).toEqual(relevances.toSorted((a, b) => b - a));
+    const refused = await found("models/pocket");
+    expect(refused).toMatchObject({ code: 1, stdout: "" });
+    expect(refused.stderr).toContain("a cross-encoder is wanted");
+  });
+
+  it.runIf(built)("[RG120] no question at all is wrong use", async () => {
+    const words = ["rag", "ask", ...embedder, ...place(), "--corpus", "fourth"];
+    const { code, stdout, stderr } = await perigee(words, { input: "\n" });
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain("wanted a question as an argument, or one in each line");
   });
 
   // Answers are streamed to the process's own standard output.

@@ -11,6 +11,7 @@ import { placeJson, placeText } from "./place-text.ts";
 import {
   addEmbedderFlag,
   addPlaceFlags,
+  addRerankerFlag,
   askFlags,
   askSearchFlags,
   openRag,
@@ -38,7 +39,7 @@ export function defineAsk(command: Command): void {
         throw inFlags(thrown, askFlags, askSearchFlags, engineFlags);
       }),
     );
-  addEmbedderFlag(addPlaceFlags(command));
+  addRerankerFlag(addEmbedderFlag(addPlaceFlags(command)));
   askFlags.addTo(command, "Answers:");
   askSearchFlags.addTo(command, "Search:");
   engineFlags.addTo(command, "Model and engine:");
@@ -74,16 +75,24 @@ async function converse(rag: Rag, options: AskOptions, isJson: boolean): Promise
     ...(options.signal && { signal: options.signal }),
   });
   const turns: Turn[] = [];
+  let asked = 0;
   if (isTyped) input.prompt();
   for await (const line of input) {
     const question = line.trim();
     if (question !== "") {
+      asked += 1;
       const { text } = await answer(rag, question, { ...options, turns }, isJson);
       turns.push({ question, answer: text });
     }
     if (isTyped) input.prompt();
   }
   options.signal?.throwIfAborted();
+  if (asked > 0 || isTyped) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    "Cannot ask: wanted a question as an argument, or one in each line of standard input; none " +
+      "was given",
+  );
 }
 
 async function answer(

@@ -42,7 +42,7 @@ async function ingest(paths: readonly string[], flags: IngestFlags): Promise<voi
   const attributes = attributesOf(flags.attribute ?? []);
   using interruption = new Interruption();
   const { signal } = interruption;
-  await using rag = await openRag(flags);
+  await using rag = await openRag(flags, { create: true });
   const settings = ingestFlags.collect(flags);
   let report: IngestReport | null = null;
   try {

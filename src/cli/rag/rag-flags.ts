@@ -19,6 +19,7 @@ export interface RagFlags extends Readonly<Record<string, unknown>> {
   readonly corpus: string;
   readonly store: string;
   readonly embedder: string;
+  readonly reranker?: string;
   readonly json?: boolean;
 }
 
@@ -55,10 +56,23 @@ export function addEmbedderFlag(command: Command): Command {
   );
 }
 
-/** The corpora that the flags name; opened models are closed with it. */
+/** `--reranker`. */
+export function addRerankerFlag(command: Command): Command {
+  return command.option(
+    "--reranker <model>",
+    "A cross-encoder that reads the chunks that were found together with the question, and orders " +
+      "them: a directory or the Hugging Face id of a downloaded model. (default: none)",
+  );
+}
+
+/**
+ * The corpora that the flags name; opened models are closed with it. A folder is made where there
+ * is none only with `create`.
+ */
 export function openRag(
-  { store, embedder = EMBEDDER_DEFAULT }: Partial<RagFlags>,
-  more: Pick<RagOptions, "llm"> = {},
+  { store, embedder = EMBEDDER_DEFAULT, reranker = null }: Partial<RagFlags>,
+  more: Pick<RagOptions, "llm" | "create"> = {},
 ): Promise<Rag> {
-  return Rag.open({ store: store ?? STORE_DEFAULT, embedder, ...more });
+  const create = more.create ?? false;
+  return Rag.open({ store: store ?? STORE_DEFAULT, embedder, reranker, ...more, create });
 }

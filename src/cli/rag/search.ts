@@ -7,6 +7,7 @@ import { placeJson, placeText } from "./place-text.ts";
 import {
   addEmbedderFlag,
   addPlaceFlags,
+  addRerankerFlag,
   openRag,
   type RagFlags,
   searchFlags,
@@ -31,7 +32,7 @@ export function defineSearch(command: Command): void {
         throw inFlags(thrown, searchFlags);
       }),
     );
-  addEmbedderFlag(addPlaceFlags(command));
+  addRerankerFlag(addEmbedderFlag(addPlaceFlags(command)));
   searchFlags.addTo(command, "Search:");
 }
 

@@ -13,7 +13,7 @@ import {
   standaloneQuestion,
   type Turn,
 } from "#rag/answering";
-import { type Embedder, openEmbedder, type Reranker } from "#rag/embedders";
+import { type Embedder, LocalReranker, openEmbedder, type Reranker } from "#rag/embedders";
 import { type IngestEvent, type IngestOptions, ingest } from "#rag/ingest";
 import {
   type CorpusInfo,
@@ -24,6 +24,7 @@ import {
   type VectorStore,
 } from "#rag/stores";
 import { parseSearchSettings, type SearchFields, type SearchSettings } from "./config.ts";
+import { LazyPart } from "./lazy-part.ts";
 import { type FoundChunk, fitting, retrieve } from "./retriever.ts";
 
 /** The corpus of calls that name none. */
@@ -43,8 +44,10 @@ export interface RagOptions {
   readonly embedder?: Embedder | string;
   /** Answers questions: a model, or what `LLM.load` loads. Null: `ask` is refused. */
   readonly llm?: ServedModel | string | null;
-  /** Reads what a search found again, and orders it. Default: none. */
-  readonly reranker?: Reranker | null;
+  /** Reads what a search found again, and orders it: a cross-encoder, or its model. Default: none. */
+  readonly reranker?: Reranker | string | null;
+  /** Whether a folder is made where there is none. Default: true. */
+  readonly create?: boolean;
 }
 
 /** What every call may say. */
@@ -101,22 +104,27 @@ const TURNS_MAX = 1000;
  */
 export class Rag implements AsyncDisposable {
   readonly #store: VectorStore;
-  readonly #parts: RagOptions;
+  /** The store was opened here. */
+  readonly #ownsStore: boolean;
+  readonly #embedder: LazyPart<Embedder>;
+  readonly #llm: LazyPart<ServedModel> | null;
+  readonly #reranker: LazyPart<Reranker> | null;
   readonly #closing = new AbortController();
-  /** What was opened by name, or is being opened. */
-  #embedder: Promise<Embedder> | null = null;
-  #llm: Promise<ServedModel> | null = null;
   #answerer: Answerer | null = null;
 
   private constructor(store: VectorStore, parts: RagOptions) {
+    const { embedder = EMBEDDER_DEFAULT, llm = null, reranker = null } = parts;
     this.#store = store;
-    this.#parts = parts;
+    this.#ownsStore = typeof parts.store === "string";
+    this.#embedder = new LazyPart(embedder, (name) => openEmbedder(name));
+    this.#llm = llm === null ? null : new LazyPart(llm, (name) => LLM.load(name));
+    this.#reranker = reranker === null ? null : new LazyPart(reranker, (name) => LocalReranker.open(name));
   }
 
   /** Opens the store. Throws STORE_UNAVAILABLE. */
   static async open(options: RagOptions): Promise<Rag> {
-    const { store } = options;
-    return new Rag(typeof store === "string" ? await openStore(store) : store, options);
+    const { store, create = true } = options;
+    return new Rag(typeof store === "string" ? await openStore(store, { create }) : store, options);
   }
 
   /**
@@ -129,7 +137,7 @@ export class Rag implements AsyncDisposable {
   ): AsyncGenerator<IngestEvent, void, undefined> {
     const { corpus = CORPUS_DEFAULT, signal, ...rest } = options;
     using call = this.#call(signal);
-    const embedder = await this.#openEmbedder();
+    const embedder = await this.#embedder.get();
     const to = { store: this.#store, embedder, corpus, signal: call.signal };
     yield* ingest(paths, { ...rest, ...to });
   }
@@ -158,7 +166,7 @@ export class Rag implements AsyncDisposable {
     checkQuestion(question, "question");
     checkTurns(turns);
     const { sourcesMax, scoreMin } = parseAskSettings(own);
-    const hasReranker = (this.#parts.reranker ?? null) !== null;
+    const hasReranker = this.#reranker !== null;
     const limit = sourcesMax * (hasReranker ? 1 : CANDIDATES_PER_SOURCE);
     const wanted = { mode, limit, ...(candidates !== undefined && { candidates }) };
     const search = parseSearchSettings(wanted);
@@ -219,15 +227,8 @@ export class Rag implements AsyncDisposable {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort(new EngineError("SHUTTING_DOWN", "Cannot go on: the corpora were closed"));
     this.#answerer?.[Symbol.dispose]();
-    const { store, embedder, llm } = this.#parts;
-    const opened = [
-      typeof embedder === "object" ? null : this.#embedder,
-      typeof llm === "object" ? null : (this.#llm as Promise<LLM> | null),
-    ];
-    // What could not be opened has failed the call that needed it.
-    const closing = opened.map(async (one) => (await one?.catch(() => null))?.close());
-    await Promise.all(closing);
-    if (typeof store === "string") await this.#store.close();
+    await Promise.all([this.#embedder, this.#llm, this.#reranker].map((part) => part?.close()));
+    if (this.#ownsStore) await this.#store.close();
   }
 
   /** `close`, for `await using`. */
@@ -236,38 +237,20 @@ export class Rag implements AsyncDisposable {
   }
 
   async #retriever() {
-    const { reranker = null } = this.#parts;
-    return { store: this.#store, embedder: await this.#openEmbedder(), reranker };
-  }
-
-  /** One that failed to open is opened again by the next call. */
-  #openEmbedder(): Promise<Embedder> {
-    const { embedder = EMBEDDER_DEFAULT } = this.#parts;
-    this.#embedder ??= Promise.resolve(
-      typeof embedder === "string" ? openEmbedder(embedder) : embedder,
-    ).catch((error: unknown) => {
-      this.#embedder = null;
-      throw error;
-    });
-    return this.#embedder;
+    const [embedder, reranker = null] = await Promise.all([
+      this.#embedder.get(),
+      this.#reranker?.get(),
+    ]);
+    return { store: this.#store, embedder, reranker };
   }
 
   #openLlm(): Promise<ServedModel> {
-    const { llm = null } = this.#parts;
-    if (llm === null) {
-      throw new EngineError(
-        "INVALID_ARGUMENT",
-        "Cannot ask: wanted a model that answers, none was given; open with llm",
-        { param: "llm" },
-      );
-    }
-    this.#llm ??= Promise.resolve<ServedModel>(typeof llm === "string" ? LLM.load(llm) : llm).catch(
-      (error: unknown) => {
-        this.#llm = null;
-        throw error;
-      },
+    if (this.#llm !== null) return this.#llm.get();
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      "Cannot ask: wanted a model that answers, none was given; open with llm",
+      { param: "llm" },
     );
-    return this.#llm;
   }
 
   /** A signal of one call, which ends with the caller's and with this. */

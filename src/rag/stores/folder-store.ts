@@ -1,4 +1,5 @@
 /** Corpora in a folder of this machine, without a server: the default store. */
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { assert, EngineError, messageOf } from "#base";
@@ -32,6 +33,8 @@ export interface FolderStoreOptions {
    * Default: 4,194,304, which takes 10 ms.
    */
   readonly exactElements?: number;
+  /** Whether the folder is made where there is none. Default: true. */
+  readonly create?: boolean;
 }
 
 interface Pending {
@@ -67,8 +70,9 @@ export class FolderStore implements VectorStore {
     };
   }
 
-  /** Opens a folder, which is made where there is none. */
+  /** Opens a folder. Throws STORE_UNAVAILABLE. */
   static async open(folder: string, options: FolderStoreOptions = {}): Promise<FolderStore> {
+    if (options.create === false && !existsSync(folder)) throw noStore(folder);
     const data = { folder: resolve(folder), exactElements: options.exactElements ?? null };
     const lock = FolderLock.take(data.folder);
     try {
@@ -242,4 +246,13 @@ function errorOf({ code, message, param }: FolderFailure): EngineError {
 function unavailable(action: string, state: string, cause?: unknown): EngineError {
   const message = `Cannot ${action}: it must be open, current value is: ${state}`;
   return new EngineError("STORE_UNAVAILABLE", message, { cause });
+}
+
+function noStore(folder: string): EngineError {
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot open the store: ${folder} must be a folder with documents, there is none; ingest ` +
+      "documents into it first",
+    { param: "store" },
+  );
 }

@@ -9,8 +9,8 @@ export interface StoreOptions extends FolderStoreOptions {}
 
 /**
  * Opens the store at `where`: a Milvus server at `milvus://`, `http://` or `https://`
- * (`parseMilvusAddress` says what such an address may have), else a folder, which is made where
- * there is none. Throws STORE_UNAVAILABLE where it cannot be used.
+ * (`parseMilvusAddress` says what such an address may have), else a folder. Throws
+ * STORE_UNAVAILABLE where it cannot be used.
  */
 export async function openStore(where: string, options: StoreOptions = {}): Promise<VectorStore> {
   if (!isMilvusAddress(where)) return FolderStore.open(where, options);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { DeviceTensor, KvFormat, WeightFormat } from "#devices";
 import { eachNth, sized } from "../../support/full.ts";
+import { expectSameBits } from "../../support/same-bits.ts";
 import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
 import { attentionRounding } from "./attention-rounding.ts";
 import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
@@ -196,6 +197,11 @@ function encoderContract(pair: () => DevicePair): void {
     { heads: 3, headDim: 20, format: "bf16", reach: 17 },
     { heads: 2, headDim: 64, format: "f32", reach: 64 },
     { heads: 2, headDim: 16, format: "f32", reach: 272 },
+    { heads: 2, headDim: 21, format: "f32" },
+    { heads: 2, headDim: 32, format: "f32", reach: 40 },
+    { heads: 1, headDim: 100, format: "bf16", reach: 33 },
+    { heads: 2, headDim: 128, format: "f32" },
+    { heads: 1, headDim: 160, format: "f32", reach: 5 },
   ];
   const name = "encoderAttention: $heads heads of $headDim to $format, reach $reach";
   test.for(cases)(name, async (given) => {
@@ -222,6 +228,36 @@ function encoderContract(pair: () => DevicePair): void {
     });
     await pair().expectClose(out, formatTolerance(format, attentionRounding.f32, 4));
   });
+
+  test.for([{ headDim: 32 }, { headDim: 64, reach: 70 }, { headDim: 21 }, { headDim: 128 }])(
+    "encoderAttention: a text of $headDim dimensions has the same bits alone, reach $reach",
+    async ({ headDim, reach }) => {
+      const [device, heads] = [pair().tested, 2];
+      const [starts, own] = [[0, 37, 200, 310], 1];
+      const columns = heads * headDim;
+      const rows = starts.at(-1) ?? 0;
+      const floats = new RandomNumbers(headDim).floats(rows * 3 * columns);
+      const attended = async (qkv: Float32Array, ends: readonly number[]) => {
+        const count = ends.at(-1) ?? 0;
+        const x = device.allocate("f32", [count, 3 * columns]);
+        const out = device.allocateActivation("f32", count, columns);
+        const places = device.allocate("i32", [ends.length]);
+        device.write(x, qkv);
+        device.write(places, Int32Array.from(ends));
+        const shape = { count, heads, headDim, sequences: ends.length - 1, scale: 0.2 };
+        const more = reach === undefined ? {} : { reach };
+        device.encoderAttention({ out, qkv: x, starts: places, ...shape, ...more });
+        return await device.readF32(out);
+      };
+      const [start = 0, end = 0] = starts.slice(own);
+      const together = await attended(floats, starts);
+      const alone = await attended(
+        floats.slice(start * 3 * columns, end * 3 * columns),
+        [0, end - start],
+      );
+      expectSameBits(alone, together.subarray(start * columns, end * columns));
+    },
+  );
 
   test.for([0, -1, 0.5, Number.NaN])("encoderAttention: a reach of %s is a bug", (reach) => {
     const [qkv, out] = [pair().f32([1, 48]), pair().activation("f32", 1, 16)];

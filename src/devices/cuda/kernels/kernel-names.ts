@@ -87,7 +87,12 @@ export const KERNEL_FILES = {
   "best-tokens": ["best_tokens"],
   "copy-blocks": ["copy_blocks"],
   embed: ["embed"],
-  "encoder-attention": ["encoder_attention"],
+  "encoder-attention": [
+    "encoder_attention",
+    "encoder_attention_32",
+    "encoder_attention_64",
+    "encoder_attention_128",
+  ],
   "gather-rows": ["gather_rows"],
   "join-rows": ["join_rows"],
   linear: ["linear_f32", "linear_bf16", "linear_i8"],
