@@ -13,6 +13,7 @@ import { HTTP_ERRORS, ServerOptions } from "../dist/server/index.js";
 import { LIST_LIMITS } from "../dist/server/openai/bounded.js";
 import { apiReference } from "./api-reference.mjs";
 import { gpuChart } from "./gpu-chart.mjs";
+import { ragCacheChart } from "./rag-charts.mjs";
 import {
   bandwidthChart,
   capacityChart,
@@ -206,6 +207,7 @@ const documents = new Map([
   ["docs/reproduction/capacity.svg", capacityChart(results("reproduction-capacity"))],
   ["docs/reproduction/bandwidth.svg", bandwidthChart(results("reproduction-bandwidth"))],
   ["docs/reproduction/ratio.svg", ratioChart(results("reproduction-ratio"))],
+  ["docs/rag-cache.svg", ragCacheChart(results("rag-cache"))],
   ["docs/reproduction/replicas.svg", replicasChart(results("reproduction-replicas"))],
   ...["arrival", "predicted"].map((mode) => [
     `docs/reproduction/pools-${mode}.svg`,

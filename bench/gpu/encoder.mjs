@@ -57,7 +57,10 @@ function opsOf(format) {
     return { weight: packed, bias: floats(rows) };
   };
   const starts = device.allocate("i32", [texts + 1]);
-  device.write(starts, Int32Array.from({ length: texts + 1 }, (_, i) => i * flags.tokens));
+  device.write(
+    starts,
+    Int32Array.from({ length: texts + 1 }, (_, i) => i * flags.tokens),
+  );
   const [x, y] = [floats(count, hidden), floats(count, hidden)];
   const [qkv, inner] = [floats(count, 3 * hidden), floats(count, wide)];
   const input = device.allocateActivation(format, count, hidden);

@@ -70,9 +70,10 @@ export function addRerankerFlag(command: Command): Command {
  * is none only with `create`.
  */
 export function openRag(
-  { store, embedder = EMBEDDER_DEFAULT, reranker = null }: Partial<RagFlags>,
+  { store, embedder = EMBEDDER_DEFAULT, reranker }: Partial<RagFlags>,
   more: Pick<RagOptions, "llm" | "create"> = {},
 ): Promise<Rag> {
   const create = more.create ?? false;
-  return Rag.open({ store: store ?? STORE_DEFAULT, embedder, reranker, ...more, create });
+  const parts = { embedder, reranker: reranker ?? null, ...more, create };
+  return Rag.open({ store: store ?? STORE_DEFAULT, ...parts });
 }

@@ -118,7 +118,8 @@ export class Rag implements AsyncDisposable {
     this.#ownsStore = typeof parts.store === "string";
     this.#embedder = new LazyPart(embedder, (name) => openEmbedder(name));
     this.#llm = llm === null ? null : new LazyPart(llm, (name) => LLM.load(name));
-    this.#reranker = reranker === null ? null : new LazyPart(reranker, (name) => LocalReranker.open(name));
+    this.#reranker =
+      reranker === null ? null : new LazyPart(reranker, (name) => LocalReranker.open(name));
   }
 
   /** Opens the store. Throws STORE_UNAVAILABLE. */

@@ -251,10 +251,10 @@ function encoderContract(pair: () => DevicePair): void {
       };
       const [start = 0, end = 0] = starts.slice(own);
       const together = await attended(floats, starts);
-      const alone = await attended(
-        floats.slice(start * 3 * columns, end * 3 * columns),
-        [0, end - start],
-      );
+      const alone = await attended(floats.slice(start * 3 * columns, end * 3 * columns), [
+        0,
+        end - start,
+      ]);
       expectSameBits(alone, together.subarray(start * columns, end * columns));
     },
   );

@@ -3,7 +3,9 @@ import type { KvFormat } from "#devices";
 import { eachNth } from "../../support/full.ts";
 import { expectSameBits } from "../../support/same-bits.ts";
 import { AttentionSetting, type Span } from "./attention-batch.ts";
+import { packFloats } from "./pack-floats.ts";
 import type { DevicePair } from "./pair.ts";
+import { RandomNumbers } from "./random.ts";
 
 const heads = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16 };
 const columns = heads.heads * heads.headDim;
@@ -18,8 +20,51 @@ function chunks(rows: number, size: number): { start: number; end: number }[] {
   }));
 }
 
+/** Rows of a product one by one, in chunks, and all at once. */
+function linearIndependence(pair: () => DevicePair): void {
+  const cases = (["f32", "i8"] as const).flatMap((format) => [
+    { format, rows: 150, outputs: 70, inputs: 384 },
+    { format, rows: 65, outputs: 130, inputs: 132 },
+    { format, rows: 40, outputs: 3, inputs: 100 },
+    { format, rows: 33, outputs: 64, inputs: 16 },
+    { format, rows: 20, outputs: 17, inputs: 31 },
+    { format, rows: 70, outputs: 66, inputs: 1100 },
+  ]);
+  test.for(cases)(
+    "linear: $rows rows of $inputs by $outputs outputs, $format",
+    async ({ format, rows, outputs, inputs }) => {
+      const device = pair().tested;
+      const random = new RandomNumbers(inputs);
+      const matrix = random.floats(outputs * inputs);
+      const weight = packFloats(device, matrix, [outputs, inputs], format);
+      const bias = device.allocate("f32", [outputs]);
+      device.write(bias, random.floats(outputs));
+      const floats = device.allocate("f32", [rows, inputs]);
+      device.write(floats, random.floats(rows * inputs));
+      const x = device.allocateActivation(format, rows, inputs);
+      device.convert({ count: rows, out: x, x: floats });
+      const multiplied = async (start: number, end: number) => {
+        const count = end - start;
+        const out = device.allocate("f32", [count, outputs]);
+        device.write(out, new Float32Array(count * outputs).fill(0.5));
+        const part = device.activationRows(x, start, end);
+        device.linear({ count, out, x: part, weight, bias, accumulate: true });
+        return await device.readF32(out);
+      };
+      const whole = await multiplied(0, rows);
+      for (const size of [1, 5, 17, 64]) {
+        for (const { start, end } of chunks(rows, size).slice(-3)) {
+          const part = await multiplied(start, end);
+          expectSameBits(part, whole.subarray(start * outputs, end * outputs));
+        }
+      }
+    },
+  );
+}
+
 /** Bit for bit: the same prompt in one piece, in chunks, token by token, alone or beside others. */
 export function batchIndependence(pair: () => DevicePair): void {
+  linearIndependence(pair);
   const chunked = formats.flatMap((format) => [
     { format, rows: 71, size: 1 },
     { format, rows: 70, size: 5 },

@@ -97,6 +97,7 @@ export const KERNEL_FILES = {
   "join-rows": ["join_rows"],
   linear: ["linear_f32", "linear_bf16", "linear_i8"],
   "linear-activate": ["linear_activate_8", "linear_activate_16"],
+  "linear-f32": ["linear_f32_many"],
   "linear-few": ["linear_few_8", "linear_few_16"],
   "linear-i8": ["linear_i8_many_32", "linear_i8_many_48"],
   "linear-stream": ["linear_stream_8", "linear_stream_16"],

@@ -26,6 +26,12 @@ const few = { outputs: 16, rows: 16, threads: 256 } as const;
  */
 export const I8_ROWS_MAX = 16;
 
+/** Outputs and rows of a block of native/cuda/linear-f32.cu, which reads 4 columns at a time. */
+const manyF32 = { outputs: 64, rows: 64, threads: 256, columns: 4 } as const;
+
+/** Most rows of f32 for the kernel that reads the matrix once per 8 of them; bits are the same. */
+const F32_ROWS_MAX = 16;
+
 /** Elements in 16 bytes of bf16: rows are padded with zeros to a multiple of it. */
 const bf16Multiple = 8;
 
@@ -58,13 +64,15 @@ interface Operands {
 
 /**
  * bf16: few rows by a kernel that reads each weight once, more by cuBLASLt. f32 and i8: by kernels
- * whose results do not depend on the other rows; many rows of i8 on tensor cores, also exactly.
+ * whose results do not depend on the other rows; many rows by tiles, of i8 on tensor cores, also
+ * exactly.
  */
 export function linear(context: CudaContext, input: LinearInput): void {
   const operands = operandsOf(input);
   const { count, weight } = operands;
   const tile = manyI8Tile(context, operands);
   if (tile !== null) multiplyManyI8(context, operands, tile);
+  else if (areManyF32(operands)) multiplyManyF32(context, operands);
   else if (weight.format !== "bf16") multiplyRows(context, operands);
   else if (canStream(context, count)) multiplyStream(context, operands);
   else if (count <= few.rows) multiplyFew(context, operands);
@@ -130,6 +138,17 @@ function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): v
     { grid, threads },
     params.fill(...fieldsOf(operands)),
   );
+}
+
+function areManyF32({ count, weight }: Operands): boolean {
+  return weight.format === "f32" && count > F32_ROWS_MAX && weight.columns % manyF32.columns === 0;
+}
+
+function multiplyManyF32({ kernels, launcher }: CudaContext, operands: Operands): void {
+  const { count, weight } = operands;
+  const { outputs, rows, threads } = manyF32;
+  const grid = [Math.ceil(weight.rows / outputs), Math.ceil(count / rows)] as const;
+  launcher.launch(kernels.linear_f32_many, { grid, threads }, params.fill(...fieldsOf(operands)));
 }
 
 /** Null where rows are few, or not of i8, or the GPU has too little shared memory. */
