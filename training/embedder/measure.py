@@ -49,10 +49,6 @@ class Measure:
 
     def embed(self, model: Encoder, role: str) -> Tensor:
         """Eagerly, in batches that are as long as their longest text."""
-        layers = model.encoder["layer"]
-        compiled = [layer._compiled_call_impl for layer in layers]
-        for layer in layers:
-            layer._compiled_call_impl = None
         order = self.texts[role].lengths[self.places[role]].argsort()
         parts = []
         for part in order.split(256):
@@ -60,26 +56,29 @@ class Measure:
             longest = int(self.texts[role].lengths[places].max())
             length = min(LENGTHS[role], -(-longest // 8) * 8)
             cuda = order.device.type == "cuda"
-            with torch.autocast(order.device.type, torch.bfloat16, enabled=cuda):
+            autocast = torch.autocast(order.device.type, torch.bfloat16, enabled=cuda)
+            with autocast, model.uncompiled():
                 parts.append(model(self.texts[role].take(places, length)).float())
-        for layer, call in zip(layers, compiled):
-            layer._compiled_call_impl = call
         out = torch.empty(len(order), parts[0].shape[1], device=order.device)
         out[order] = torch.cat(parts)
         return out
 
     def ranks(self, anchors: Tensor, passages: Tensor) -> dict[str, float]:
-        """Mean reciprocal rank and recall at 1 and 10, over all and of each kind."""
+        """How far ahead the right passages are."""
         scores = anchors @ passages.T
         own = scores.gather(1, self.own[:, None])
-        ranks = (scores > own).sum(1).float() + 1
-        result = {
-            "mrr": (1 / ranks).mean().item(),
-            "recall1": (ranks <= 1).float().mean().item(),
-            "recall10": (ranks <= 10).float().mean().item(),
-        }
-        for kind, name in enumerate(KINDS):
-            of_kind = ranks[self.kinds == kind]
-            if len(of_kind) > 0:
-                result[f"mrr_{name}"] = (1 / of_kind).mean().item()
-        return result
+        return summarise((scores > own).sum(1) + 1, self.kinds)
+
+
+def summarise(ranks: Tensor, kinds: Tensor) -> dict[str, float]:
+    """Mean reciprocal rank and recall at 1 and 10, over all and of each kind."""
+    result = {
+        "mrr": (1 / ranks).mean().item(),
+        "recall1": (ranks <= 1).float().mean().item(),
+        "recall10": (ranks <= 10).float().mean().item(),
+    }
+    for kind, name in enumerate(KINDS):
+        of_kind = ranks[kinds == kind]
+        if len(of_kind) > 0:
+            result[f"mrr_{name}"] = (1 / of_kind).mean().item()
+    return result

@@ -1,6 +1,8 @@
 """BERT as training needs it: the names of its checkpoints, one attention call, mean pooling."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -82,9 +84,13 @@ class Embeddings(nn.Module):
         self.token_type_embeddings = nn.Embedding(size.type_vocab_size, size.hidden_size)
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=size.layer_norm_eps)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        """`types` [N, L] are 0 or 1; without them all are 0."""
         x = self.word_embeddings(ids) + self.position_embeddings.weight[: ids.shape[1]]
-        return self.LayerNorm(x + self.token_type_embeddings.weight[0])
+        kinds = self.token_type_embeddings.weight
+        x = x + kinds[0]
+        # A product rather than a look-up, whose gradient would be added row by row.
+        return self.LayerNorm(x if types is None else x + types[..., None] * (kinds[1] - kinds[0]))
 
 
 class Encoder(nn.Module):
@@ -97,20 +103,37 @@ class Encoder(nn.Module):
             {"layer": nn.ModuleList(Layer(size) for _ in range(size.num_hidden_layers))}
         )
 
-    def forward(self, ids: Tensor) -> Tensor:
-        real = ids != 0
-        x = self.embeddings(ids)
+    def states(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        """The last layer's states [N, L, C]."""
+        x = self.embeddings(ids, types)
         # A copy for each row of queries: the kernels want no broadcast over the last two.
-        mask = real[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
+        mask = (ids != 0)[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
         for layer in self.encoder["layer"]:
             x = layer(x, mask)
-        weights = real[..., None].float()
-        return F.normalize((x.float() * weights).sum(1) / weights.sum(1).clamp(min=1), dim=-1)
+        return x
+
+    def forward(self, ids: Tensor) -> Tensor:
+        weights = (ids != 0)[..., None].float()
+        sums = (self.states(ids).float() * weights).sum(1)
+        return F.normalize(sums / weights.sum(1).clamp(min=1), dim=-1)
 
     def compile_layers(self) -> None:
         """Compiles a layer once for each shape; all layers share the code."""
         for layer in self.encoder["layer"]:
             layer.compile(dynamic=False)
+
+    @contextmanager
+    def uncompiled(self) -> Iterator[None]:
+        """Runs the layers eagerly meanwhile: for texts of many shapes."""
+        layers = self.encoder["layer"]
+        compiled = [layer._compiled_call_impl for layer in layers]
+        for layer in layers:
+            layer._compiled_call_impl = None
+        try:
+            yield
+        finally:
+            for layer, call in zip(layers, compiled):
+                layer._compiled_call_impl = call
 
 
 def initialise(model: Encoder) -> None:

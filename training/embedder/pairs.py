@@ -3,8 +3,8 @@
     python3 -m training.embedder.pairs --out PAIRS
 
 reads .embedder and writes .npy files: of all texts the token ids of teacher and student, and rows
-of pairs [anchor, passage, kind]. Pairs of one document stand together, so that a batch made of runs
-of pairs has passages that are hard to tell apart.
+of pairs [anchor, passage, kind, cut]. Pairs of one document stand together, so that a batch made of
+runs of pairs has passages that are hard to tell apart. Passages of one cut do not overlap.
 """
 
 import argparse
@@ -17,20 +17,23 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from training.embedder.passages import Pair, pairs_of
+from training.embedder.passages import pairs_of
 from training.embedder.texts import TEXTS, read_texts
 
 EMBEDDER = Path(".embedder")
 ANCHOR_TOKENS, PASSAGE_TOKENS = 48, 512
-SIDES = ("teacher", "student")
-TOKENIZERS = {"teacher": "teacher-tokenizer.json", "student": "tokenizer.json"}
+TOKENIZERS = {
+    "teacher": EMBEDDER / "teacher-tokenizer.json",
+    "student": EMBEDDER / "tokenizer.json",
+}
 loaded: dict[str, Tokenizer] = {}
+"""Of each side that is made, in a worker process."""
 
 
-def load_tokenizers() -> None:
+def load_tokenizers(paths: dict[str, Path]) -> None:
     """In each worker process."""
-    for side, name in TOKENIZERS.items():
-        loaded[side] = Tokenizer.from_file(str(EMBEDDER / name))
+    for side, path in paths.items():
+        loaded[side] = Tokenizer.from_file(str(path))
 
 
 def encode(side: str, texts: list[str], tokens_max: int) -> list[np.ndarray]:
@@ -46,19 +49,19 @@ def encode(side: str, texts: list[str], tokens_max: int) -> list[np.ndarray]:
 
 def work(documents: list[dict]) -> dict:
     """Texts of some documents, each once, and pairs of places in them."""
-    found: list[Pair] = [pair for document in documents for pair in pairs_of(document)]
+    found = [pair for document in documents for pair in pairs_of(document)]
     result: dict = {}
     places: dict[str, dict[str, int]] = {"anchor": {}, "passage": {}}
     rows = []
-    for pair in found:
+    for cut, pair in found:
         at = [
             places[role].setdefault(getattr(pair, role), len(places[role]))
             for role in ("anchor", "passage")
         ]
-        rows.append((*at, pair.kind))
-    result["pairs"] = np.array(rows, dtype=np.int32).reshape(-1, 3)
+        rows.append((*at, pair.kind, cut))
+    result["pairs"] = np.array(rows, dtype=np.int32).reshape(-1, 4)
     for role, limit in (("anchor", ANCHOR_TOKENS), ("passage", PASSAGE_TOKENS)):
-        for side in SIDES:
+        for side in loaded:
             result[f"{role}-{side}"] = encode(side, list(places[role]), limit)
     return result
 
@@ -76,10 +79,15 @@ def groups_of(documents: list[dict], chars: int = 400_000) -> list[list[dict]]:
     return groups
 
 
-def write_split(split: str, out: Path, texts: Path, workers: int) -> None:
+def write_split(split: str, options: argparse.Namespace) -> None:
     """All files of one split."""
-    groups = groups_of(read_texts(split, texts))
-    with Pool(workers, initializer=load_tokenizers) as pool:
+    out, tokenizers = options.out, {side: TOKENIZERS[side] for side in options.sides}
+    if options.tokenizer is not None:
+        tokenizers["student"] = options.tokenizer
+    documents = read_texts(split, options.texts)
+    # Spread over all packages.
+    groups = groups_of(documents[:: max(1, len(documents) // options.documents_max)])
+    with Pool(options.workers, load_tokenizers, (tokenizers,)) as pool:
         results = list(pool.imap(work, groups))
     offsets = {"anchor": 0, "passage": 0}
     pairs = []
@@ -89,10 +97,10 @@ def write_split(split: str, out: Path, texts: Path, workers: int) -> None:
         rows[:, 1] += offsets["passage"]
         pairs.append(rows)
         for role in offsets:
-            offsets[role] += len(result[f"{role}-student"])
+            offsets[role] += len(result[f"{role}-{options.sides[0]}"])
     np.save(out / f"{split}-pairs.npy", np.concatenate(pairs))
     for role in offsets:
-        for side in SIDES:
+        for side in options.sides:
             rows = [row for result in results for row in result[f"{role}-{side}"]]
             np.save(out / f"{split}-{role}-{side}-ids.npy", np.concatenate(rows))
             lengths = np.array([len(row) for row in rows], dtype=np.int32)
@@ -105,13 +113,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=Path, default=TEXTS)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sides", nargs="+", choices=TOKENIZERS, default=list(TOKENIZERS))
+    parser.add_argument("--tokenizer", type=Path, help="the student's, if not that of .embedder")
+    parser.add_argument("--documents-max", type=int, default=10**9, help="of a split, for trials")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     options.out.mkdir(parents=True, exist_ok=True)
     began = time.time()
     for split in ("train", "eval"):
-        write_split(split, options.out, options.texts, options.workers)
+        write_split(split, options)
     sizes = {path.name: path.stat().st_size for path in sorted(options.out.glob("*.npy"))}
     (options.out / "sizes.json").write_text(json.dumps(sizes, indent=1))
     print(f"pairs after {time.time() - began:.0f} s", flush=True)

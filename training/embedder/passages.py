@@ -38,17 +38,18 @@ class Passage(NamedTuple):
     first: bool
 
 
-def pairs_of(document: dict) -> Iterator[Pair]:
-    """All pairs of a document: equal for equal documents."""
+def pairs_of(document: dict) -> Iterator[tuple[int, Pair]]:
+    """All pairs of a document, each with the number of its cut: equal for equal documents."""
     if document["kind"] == "dictionary":
-        yield from dictionary_pairs(document)
+        yield from ((0, pair) for pair in dictionary_pairs(document))
         return
     # Held-out passages must be no near copies of each other.
     for cut in range(CUTS if document["split"] == "train" else 1):
         rng = random.Random(f"{cut}/{document['source']}/{document['path']}")
         code = document["kind"] == "code"
         for passage in (code_passages if code else prose_passages)(document["text"], rng):
-            yield from (code_pairs if code else prose_pairs)(passage, rng)
+            pairs = (code_pairs if code else prose_pairs)(passage, rng)
+            yield from ((cut, pair) for pair in pairs)
 
 
 def title_of(block: str) -> tuple[int, str] | None:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors.torch import load, save_file
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from training.embedder.batches import PASSAGE_LENGTHS, RUN, Batch, Batches, Texts
 from training.embedder.losses import KINDS_WEIGHTS, pair_losses
@@ -110,10 +110,13 @@ def take_embeddings(student: Encoder, teacher: Encoder) -> None:
             getattr(student.embeddings, name).weight.copy_(source @ kept)
 
 
-def make_optimizers(model: Encoder, lr: float, matrix_lr: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for the rest."""
-    matrices = [p for p in model.encoder.parameters() if p.ndim == 2]
-    tables = [p for p in model.embeddings.parameters() if p.ndim == 2]
+def make_optimizers(
+    model: nn.Module, layers: nn.Module, lr: float, matrix_lr: float
+) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the layers, AdamW for the rest of the model."""
+    matrices = [p for p in layers.parameters() if p.ndim == 2]
+    inside = {id(p) for p in matrices}
+    tables = [p for p in model.parameters() if p.ndim == 2 and id(p) not in inside]
     vectors = [p for p in model.parameters() if p.ndim == 1]
     groups = [{"params": tables, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-8)
@@ -212,7 +215,7 @@ class Run:
     def train(self) -> None:
         """Until the deadline; measures each minute or so."""
         options = self.options
-        optimizers = make_optimizers(self.raw, options.lr, options.matrix_lr)
+        optimizers = make_optimizers(self.raw, self.raw.encoder, options.lr, options.matrix_lr)
         peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
         began = measured = time.time()
         span = options.deadline_s - (began - self.started)
