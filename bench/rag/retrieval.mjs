@@ -1,24 +1,30 @@
 /**
- * node bench/rag/retrieval.mjs [--embedder models/embedder] [--teacher DIR]
+ * node bench/rag/retrieval.mjs [--embedder models/embedder] [--teacher DIR] [--reranker DIR]
  *     [--chunk-tokens 128,256,512] [--manual-bytes 500000] [--threads 2] [--show 0] [--out FILE]
  *
  * How well answers are found: questions of FAQs in Debian packages (perl-doc, python3.11-doc,
  * debian-faq and others, see packages.mjs), each to be found among the answers to all of them and
  * the packages' manuals. Headings are left out of all texts, as a FAQ's heading is the question.
- * None of these texts was in the embedder's training.
+ * None of these texts was in the training of the embedder or the reranker.
  *
  * Ranks chunks by BM25 (stemmed, bm25.mjs), by the embedder's cosine on Perigee's own engine, and
  * by both (hybrid: the sum of 1 / (60 + rank) over the first 100 of each), and the same with the
- * embedder's teacher where `--teacher` names its folder. A question counts as found at k when a
+ * embedder's teacher where `--teacher` names its folder. With `--reranker`, the folder of a
+ * cross-encoder, also puts hybrid's first 30 chunks (as many as `Rag` has read by default) in the
+ * order of their scores with the question (reranked). A question counts as found at k when a
  * chunk of its answer is among the first k. Recall at 1, 5 and 10 and the mean reciprocal rank,
  * over all questions and over those that share at most one content word with their whole answer.
  * Prints JSON and writes it. `--show` prints so many questions that the embedder does not find.
+ *
+ * Vectors and scores are kept in bench/.cache by model and texts. The processor time of reranking
+ * is that of the run that made the scores: all threads, tokenizing included, none of the search.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LLM } from "../../dist/index.js";
+import { LocalReranker } from "../../dist/rag/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
 import { Bm25, contentWords } from "./bm25.mjs";
@@ -30,6 +36,7 @@ const { values: flags } = readFlags({
   options: {
     embedder: { type: "string", default: join(root, "models/embedder") },
     teacher: { type: "string" },
+    reranker: { type: "string" },
     "chunk-tokens": { type: "numbers", default: [128, 256, 512], min: 16 },
     "manual-bytes": { type: "number", default: 500_000 },
     threads: { type: "number", default: 2, min: 1 },
@@ -42,6 +49,8 @@ const { values: flags } = readFlags({
 const CHARS_PER_TOKEN = 4;
 const FIRST = 100;
 const RANK_OFFSET = 60;
+/** Chunks of hybrid that a reranker reads. */
+const RERANKED = 30;
 
 /** Paragraphs joined up to a size; those that are longer, cut behind a sentence or a word. */
 function chunksOf(paragraphs, charsMax) {
@@ -97,11 +106,16 @@ async function idsOf(llm, text, tokensMax) {
   }
 }
 
-/** The same from an earlier run, where model and texts are equal. */
-async function cachedVectors(llm, folder, texts) {
+/** Where what a model makes of texts is kept. */
+function cacheFile(folder, texts, ending) {
   const hash = createHash("sha256").update(readFileSync(join(folder, "model.safetensors")));
   hash.update(JSON.stringify(texts));
-  const file = join(cache, `${hash.digest("hex").slice(0, 24)}.f32`);
+  return join(cache, `${hash.digest("hex").slice(0, 24)}.${ending}`);
+}
+
+/** The same from an earlier run, where model and texts are equal. */
+async function cachedVectors(llm, folder, texts) {
+  const file = cacheFile(folder, texts, "f32");
   if (existsSync(file)) {
     const bytes = readFileSync(file);
     return {
@@ -137,6 +151,34 @@ function fuse(rankings) {
     });
   }
   return [...scores].sort(([, a], [, b]) => b - a).map(([place]) => place);
+}
+
+/** Scores of each query with its texts and what they took, from an earlier run if there was one. */
+async function cachedScores({ reranker, folder }, asked) {
+  const file = cacheFile(folder, asked, "scores.json");
+  if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8"));
+  const scores = [];
+  const used = process.cpuUsage();
+  for (const { query, texts } of asked) scores.push(await reranker.score(query, texts));
+  const { user, system } = process.cpuUsage(used);
+  const processorMsPerQuestion = Math.round((user + system) / 1000 / asked.length);
+  const made = { processorMsPerQuestion, scores };
+  writeFileSync(file, JSON.stringify(made));
+  return made;
+}
+
+/** Rankings whose first `RERANKED` are in the order of a reranker's scores, and what it took. */
+async function rerank(model, rankings, { chunks, questions }) {
+  const asked = rankings.map((ranking, place) => ({
+    query: questions[place].text,
+    texts: ranking.slice(0, RERANKED).map((chunk) => chunks[chunk].text),
+  }));
+  const { scores, processorMsPerQuestion } = await cachedScores(model, asked);
+  const reranked = rankings.map((ranking, place) => {
+    const order = [...scores[place].keys()].sort((a, b) => scores[place][b] - scores[place][a]);
+    return [...order.map((rank) => ranking[rank]), ...ranking.slice(order.length)];
+  });
+  return { rankings: reranked, candidates: RERANKED, processorMsPerQuestion };
 }
 
 /** Recall and mean reciprocal rank of rankings; null: not among the first. */
@@ -179,7 +221,7 @@ async function rankByMeaning({ llm, folder }, { chunks, questions }) {
   return { rankings, dimensions, chunksPerSecond: perSecond };
 }
 
-async function measure(chunkTokens, corpus, models) {
+async function measure(chunkTokens, corpus, { models, reranker }) {
   const charsMax = chunkTokens * CHARS_PER_TOKEN;
   const chunks = corpus.documents.flatMap(({ paragraphs }, document) =>
     chunksOf(paragraphs, charsMax).map((text) => ({ text, document })),
@@ -194,6 +236,11 @@ async function measure(chunkTokens, corpus, models) {
     methods[name] = rankings;
     methods[hybrid] = rankings.map((ranking, place) => fuse([methods.bm25[place], ranking]));
     speeds[name] = more;
+  }
+  if (reranker !== null) {
+    const { rankings, ...more } = await rerank(reranker, methods.hybrid, { chunks, questions });
+    methods.reranked = rankings;
+    speeds.reranker = more;
   }
   const few = questions.map((question) => sharedWords(question, corpus.documents) <= 1);
   const table = {};
@@ -222,15 +269,26 @@ function show(ranks, rankings, { chunks, questions, documents }) {
   }
 }
 
+if (flags.reranker !== undefined && !existsSync(flags.embedder)) {
+  console.error(`Cannot rerank: --embedder must name a folder, current value is ${flags.embedder}`);
+  process.exit(2);
+}
 mkdirSync(cache, { recursive: true });
 const corpus = readPackages(cache, { manualBytes: flags["manual-bytes"] });
 const models = {};
 if (existsSync(flags.embedder)) models.dense = await openModel(flags.embedder);
 if (flags.teacher !== undefined) models.teacher = await openModel(flags.teacher);
+let reranker = null;
+if (flags.reranker !== undefined) {
+  const engine = { device: "cpu", threads: flags.threads };
+  const opened = await LocalReranker.open(flags.reranker, engine);
+  reranker = { reranker: opened, folder: flags.reranker };
+}
 const results = [];
 for (const chunkTokens of flags["chunk-tokens"]) {
-  results.push(await measure(chunkTokens, corpus, models));
+  results.push(await measure(chunkTokens, corpus, { models, reranker }));
 }
+await reranker?.reranker.close();
 for (const { llm } of Object.values(models)) await llm[Symbol.asyncDispose]();
 const perPackage = {};
 for (const { package: name } of corpus.questions) perPackage[name] = (perPackage[name] ?? 0) + 1;

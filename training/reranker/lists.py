@@ -33,7 +33,7 @@ class PairTexts:
         return self.anchors.lengths[anchors] + self.passages.lengths[passages] - 1
 
     def rows(self, anchors: Tensor, passages: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Ids and types [N, width]. Passages that are too long lose their end, but not its [SEP]."""
+        """Ids and types [N, width]. Passages that are too long lose their end, but not [SEP]."""
         first, second = self.anchors, self.passages
         columns = torch.arange(width, device=first.ids.device)
         ahead = first.lengths[anchors][:, None]

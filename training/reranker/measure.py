@@ -54,7 +54,8 @@ class Measure:
         scores = torch.empty(len(order), device=order.device)
         cuda = order.device.type == "cuda"
         start = 0
-        with torch.autocast(order.device.type, torch.bfloat16, enabled=cuda), model.bert.uncompiled():
+        autocast = torch.autocast(order.device.type, torch.bfloat16, enabled=cuda)
+        with autocast, model.bert.uncompiled():
             while start < len(order):
                 width = -(-int(lengths[order[start]]) // 8) * 8
                 part = order[start : start + TOKENS // width]

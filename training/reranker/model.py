@@ -47,8 +47,8 @@ def load_embedder(folder: Path) -> Encoder:
 
 
 def of_embedder(embedder: Encoder, size: BertSize) -> CrossEncoder:
-    """A cross-encoder that reads as the embedder does. Its pooler begins as tanh of the state alone,
-    and both texts with the type that the embedder knows."""
+    """A cross-encoder that reads as the embedder does. Its pooler begins as the tanh of a state,
+    and both texts have the type that the embedder knows."""
     model = CrossEncoder(size)
     missing, unexpected = model.bert.load_state_dict(embedder.state_dict(), strict=False)
     assert not unexpected and all(name.startswith("pooler.") for name in missing)
