@@ -159,13 +159,14 @@ class Run:
                 self.save()
         self.finish(step)
 
-    def note(self, step: int, more: dict[str, float]) -> None:
-        """A line of the log."""
-        row = {"step": step, "at_s": time.time() - self.started, **more}
-        row |= self.measure.reranked(self.model)
+    def note(self, step: int, more: dict[str, float]) -> dict[str, float]:
+        """Measures, and writes a line of the log."""
+        reranked = self.measure.reranked(self.model)
+        row = {"step": step, "at_s": time.time() - self.started, **more, **reranked}
         self.log.write(json.dumps(row) + "\n")
         self.log.flush()
         self.say(shown(row))
+        return reranked
 
     def save(self) -> None:
         """The weights in bf16, by the names of BERT's checkpoints."""
@@ -179,14 +180,15 @@ class Run:
         with torch.no_grad():
             for weight in self.model.parameters():
                 weight.copy_(weight.bfloat16().float())
-        self.note(steps, {"rounded": 1})
+        reranked = self.note(steps, {"rounded": 1})
         summary = {
             "options": {k: v for k, v in vars(self.options).items() if not isinstance(v, Path)},
             "steps": steps,
+            "seconds": time.time() - self.started,
             "mined": self.mined,
             "step": self.slices.describe(),
             "embedder": self.measure.embedder(),
-            "reranked": self.measure.reranked(self.model),
+            "reranked": reranked,
         }
         (self.options.out / "run.json").write_text(json.dumps(summary, indent=1) + "\n")
         self.say("done")
