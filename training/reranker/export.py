@@ -50,7 +50,7 @@ def check(folder: Path) -> float:
     from training.reranker.model import CrossEncoder
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    theirs = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    theirs = AutoModelForSequenceClassification.from_pretrained(folder).float().eval()
     ours = CrossEncoder(BertSize.read(folder / "config.json"))
     state = load_file(folder / "model.safetensors")
     ours.load_state_dict({name: weight.float() for name, weight in state.items()})
