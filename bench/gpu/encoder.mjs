@@ -127,13 +127,17 @@ for (const format of flags.formats.split(",")) {
   const layerUs = rows.reduce((sum, { us, times }) => sum + us * times, 0);
   results.push({ format, rows, stepMs, hostMs, tokensPerSecond: (count / stepMs) * 1000 });
   console.log(`\n${format}, ${texts} x ${flags.tokens} tokens`);
-  const cells = rows.map(({ name, us, times, teraflops }) => [
-    times === 1 ? name : `${name} x ${times}`,
-    us.toFixed(1),
-    `${Math.round((us * times * 100) / layerUs)} %`,
-    teraflops === 0 ? "" : teraflops.toFixed(1),
-  ]);
-  console.log(textTable(["op", "us", "share", "TFLOP/s"], cells));
+  const columns = [
+    {
+      title: "op",
+      left: true,
+      of: ({ name, times }) => (times === 1 ? name : `${name} x ${times}`),
+    },
+    { title: "us", of: ({ us }) => us },
+    { title: "share", of: ({ us, times }) => `${Math.round((us * times * 100) / layerUs)} %` },
+    { title: "TFLOP/s", of: ({ teraflops }) => (teraflops === 0 ? null : teraflops) },
+  ];
+  console.log(textTable(columns, rows));
   console.log(`step ${stepMs.toFixed(2)} ms, enqueued in ${hostMs.toFixed(2)} ms`);
   console.log(`${Math.round((count / stepMs) * 1000)} tokens/s`);
 }

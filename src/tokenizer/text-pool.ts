@@ -31,6 +31,9 @@ export interface SubmitOptions {
 /** Largest job of the first threads, in characters; the remaining threads take any size. */
 const SIZES = [8 * 2 ** 10, 64 * 2 ** 10];
 
+/** Jobs that wait for their thread before another one, for larger jobs, is started for them. */
+const BACKLOG = 32;
+
 /** Ten minutes: each start reads the whole vocabulary. */
 const IDLE_MS = 600_000;
 
@@ -144,8 +147,9 @@ export class TextPool {
   }
 
   /**
-   * Gives one thread jobs from one queue. A thread is started only for jobs of its own size; of
-   * several threads for any size, only when the earlier ones are busy.
+   * Gives one thread jobs from one queue. A thread is started for jobs of its own size, of several
+   * threads for any size only when the earlier ones are busy; and for smaller jobs where many wait,
+   * as when one caller has many texts embedded.
    */
   #fill(place: number, from: number): void {
     const queue = this.#queues[from] ?? [];
@@ -155,7 +159,8 @@ export class TextPool {
         queue.shift();
         continue;
       }
-      const thread = this.#threads[place] ?? (isOwn ? this.#start(place) : null);
+      const starts = isOwn || queue.length > BACKLOG;
+      const thread = this.#threads[place] ?? (starts ? this.#start(place) : null);
       if (thread === null || !thread.hasRoomFor(next)) return;
       queue.shift();
       thread.post(next);

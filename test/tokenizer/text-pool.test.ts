@@ -182,6 +182,19 @@ describe.runIf(existsSync("dist/tokenizer/text-thread.js"))("the text pool", () 
     expect(pool.threadCount).toBe(1);
   });
 
+  test("many short texts start the threads of longer ones, few do not", async () => {
+    const pool = openPool({ textQueueMax: 1000 });
+    const encoded = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, i) => pool.run(encoding(`${i}`), { size: 1 })));
+    await encoded(30);
+    expect(pool.threadCount).toBe(1);
+    const ids = (await encoded(400)).map(([one]) => Array.from(one ?? []));
+    expect(pool.threadCount).toBe(3);
+    const tokenizer = loadTokenizer("gpt2-byte-bpe");
+    const wanted = ids.map((_, i) => tokenizer.encodeNow(`${i}`, { addSpecialTokens: false }));
+    expect(ids).toEqual(wanted);
+  });
+
   test("what does not cross to a thread is refused, and nothing else", async () => {
     const pool = openPool();
     const job = { ...chat(null, "x"), options: { variables: { f: () => 1 } } };

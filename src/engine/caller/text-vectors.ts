@@ -40,6 +40,13 @@ const CUT_UNITS_MIN = 160 * 2 ** 10;
 /** The same per token of the longest text. */
 const CUT_UNITS_PER_TOKEN = 5;
 
+/**
+ * Parts of a list under way: one is encoded while the engine has another. A part's texts reach the
+ * engine together, so that its steps are full; one by one they would come as fast as a thread
+ * encodes, and an encoder on a GPU would compute one or two at a time.
+ */
+const WINDOWS = 3;
+
 /** Makes a model's vectors of texts. */
 export class TextVectors {
   readonly #scope: VectorScope;
@@ -57,21 +64,31 @@ export class TextVectors {
     checkSignal(signal);
     if (info.pairScoring !== null) throw scoresAlone(info);
     warnOfGuess(info, warn);
-    const named = promptName === undefined ? "" : promptOf(info, promptName);
-    const prompt = given ?? named;
+    const own = promptName === undefined ? "" : promptOf(info, promptName);
+    const prompt = given ?? own;
     const skippedTokens = await this.#skippedOf(prompt, signal);
     const more = skippedTokens === 0 ? {} : { skippedTokens };
-    return boundedMap(inputs, atOnce, async (input, place) => {
-      try {
-        const isText = typeof input === "string";
-        const ids = await this.#encode(isText ? prompt + input : input, truncate, signal);
-        const promptTokenIds = plainIds(ids);
-        const embedding = await this.#scope.client.embed(ids, signal, isText ? more : {});
-        return { embedding, promptTokenIds };
-      } catch (error) {
+    /** Rejects as the input at `place` does. */
+    const named = <T>(place: number, work: Promise<T>): Promise<T> =>
+      work.catch((error: unknown) => {
         throw embedFailure(error, place, inputs.length);
-      }
+      });
+    const size = Math.max(1, Math.floor(atOnce / WINDOWS));
+    const results = await boundedMap(startsOf(inputs, size), WINDOWS, async (start) => {
+      const some = inputs.slice(start, start + size);
+      const encoded = some.map((input, i) => {
+        const text = typeof input === "string" ? prompt + input : input;
+        return named(start + i, this.#encode(text, truncate, signal));
+      });
+      const vectors = (await Promise.all(encoded)).map(async (ids, i) => {
+        const promptTokenIds = plainIds(ids);
+        const how = typeof some[i] === "string" ? more : {};
+        const embedding = await named(start + i, this.#scope.client.embed(ids, signal, how));
+        return { embedding, promptTokenIds };
+      });
+      return Promise.all(vectors);
     });
+    return results.flat();
   }
 
   /** As `LLM.score` promises. */
@@ -185,6 +202,11 @@ function pairsOf(queries: string | readonly string[], texts: readonly string[]):
       `current value is ${list.length}`,
     { param: "queries" },
   );
+}
+
+/** Where each part of `size` items begins. */
+function startsOf(list: readonly unknown[], size: number): number[] {
+  return Array.from({ length: Math.ceil(list.length / size) }, (_, part) => part * size);
 }
 
 function cosine(one: ArrayLike<number>, other: ArrayLike<number>): number {
