@@ -67,6 +67,12 @@ export async function loadEngine(given: LoadMessage, context: LoadContext): Prom
   }
 }
 
+/**
+ * Tokens of an encoder's full step on a GPU, at least: the default of `stepTokensMax` is for streams
+ * on a CPU, and is one or two texts.
+ */
+const ACCELERATOR_STEP_TOKENS = 8192;
+
 /** Null: blocks stay here. */
 function wayOf({ options }: LoadMessage, { timer }: LoadContext) {
   const { kvTransfer } = options;
@@ -86,7 +92,8 @@ async function loadEncoder(loading: Loading, described: EncoderModel): Promise<L
   const weights = await phases.run("weights", () =>
     loadEncoderWeights(device, model, { sources, format, onProgress }),
   );
-  const stepTokensMax = Math.max(options.scheduler.stepTokensMax, embedding.tokensMax);
+  const fullStep = device.accelerator ? ACCELERATOR_STEP_TOKENS : 0;
+  const stepTokensMax = Math.max(options.scheduler.stepTokensMax, embedding.tokensMax, fullStep);
   const sequencesMax = options.scheduler.runningSequencesMax;
   const limits = { stepTokensMax, sequencesMax };
   const engine = new EncoderEngine({
