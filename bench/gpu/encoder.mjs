@@ -1,9 +1,9 @@
 // node bench/gpu/encoder.mjs [--texts 64] [--tokens 250] [--hidden 384] [--heads 12] [--wide 1536]
 //                            [--layers 6] [--formats f32,bf16] [--json FILE]
 //
-// The ops of an encoder's step on a GPU, MiniLM-L6's shape by default: each op's time, what share of
-// a step it is, and the rate that it reaches; then the whole step by the clock of the GPU, and by
-// the host's. Medians. Needs a GPU and the build (npm run build).
+// The ops of an encoder's step on a GPU, MiniLM-L6's shape by default: each op's time, what share
+// of a step it is, and the rate that it reaches; then the whole step by the GPU's clock, and by the
+// host's. Medians. Needs a GPU and the build (npm run build).
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
 import { openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";

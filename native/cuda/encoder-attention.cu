@@ -4,7 +4,8 @@
 //          sequence that are at most `reach` positions away
 // Shapes   qkv [T, 3, H, D] f32; starts [S + 1]; out [T, H, D] activation
 // Work     one block per tile of rows and head, which loops over the sequence: 64 rows of heads up
-//          to 128 whose dimensions are a multiple of 4 (encoder-tile.h), else 8 (attention-segment.h)
+//          to 128 whose dimensions are a multiple of 4 (encoder-tile.h), else 8
+//          (attention-segment.h)
 // Bound    the f32 units: 4 D operations per head and pair of tokens
 // Checked  bench/gpu/smoke.mjs, encoderAttention
 #include "attention-segment.h"

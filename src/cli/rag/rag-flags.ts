@@ -60,8 +60,8 @@ export function addEmbedderFlag(command: Command): Command {
 export function addRerankerFlag(command: Command): Command {
   return command.option(
     "--reranker <model>",
-    "A cross-encoder that reads the chunks that were found together with the question, and orders " +
-      "them: a directory or the Hugging Face id of a downloaded model. (default: none)",
+    "A cross-encoder that reads the chunks that were found together with the question, and " +
+      "orders them: a directory or the Hugging Face id of a downloaded model. (default: none)",
   );
 }
 

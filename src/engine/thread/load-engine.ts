@@ -68,8 +68,8 @@ export async function loadEngine(given: LoadMessage, context: LoadContext): Prom
 }
 
 /**
- * Tokens of an encoder's full step on a GPU, at least: the default of `stepTokensMax` is for streams
- * on a CPU, and is one or two texts.
+ * Tokens of an encoder's full step on a GPU, at least: the default of `stepTokensMax` is for
+ * streams on a CPU, and is one or two texts.
  */
 const ACCELERATOR_STEP_TOKENS = 8192;
 

@@ -44,7 +44,7 @@ export interface RagOptions {
   readonly embedder?: Embedder | string;
   /** Answers questions: a model, or what `LLM.load` loads. Null: `ask` is refused. */
   readonly llm?: ServedModel | string | null;
-  /** Reads what a search found again, and orders it: a cross-encoder, or its model. Default: none. */
+  /** Orders what a search found: a cross-encoder, or the model of one. Default: none. */
   readonly reranker?: Reranker | string | null;
   /** Whether a folder is made where there is none. Default: true. */
   readonly create?: boolean;
