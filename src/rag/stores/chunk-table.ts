@@ -5,6 +5,7 @@
  */
 import sqlite, { type Database, type JSValue, type Statement } from "node-sqlite3-wasm";
 import type { Attributes, Chunk } from "#rag/texts";
+import { firstRow } from "./first-row.ts";
 import { byText } from "./ranking.ts";
 import type { Row } from "./vector-file.ts";
 import type { StoredDocument } from "./vector-store.ts";
@@ -83,7 +84,7 @@ export class ChunkTable {
 
   /** A fact about the corpus, e.g. its embedder; null: none of this name. */
   fact(name: string): string | null {
-    const found = this.#statements.fact.get([name]);
+    const found = firstRow(this.#statements.fact, [name]);
     return found === null ? null : String(found.value);
   }
 
@@ -106,7 +107,7 @@ export class ChunkTable {
 
   /** The row of the chunk of this id, and whether it equals `chunk`; null: there is none. */
   find(chunk: Chunk): (TableRow & { readonly isEqual: boolean }) | null {
-    const found = this.#statements.find.get([quoted(chunk.id)]);
+    const found = firstRow(this.#statements.find, [quoted(chunk.id)]);
     if (found === null) return null;
     const row = Number(found.row);
     const attributes = Number(found.attributes);
@@ -155,11 +156,11 @@ export class ChunkTable {
   }
 
   idOf(row: Row): string {
-    return unquoted(this.#statements.id.get([row])?.id);
+    return unquoted(firstRow(this.#statements.id, [row])?.id);
   }
 
   chunkAt(row: Row): Chunk {
-    return chunkOf(this.#statements.chunk.get([row]) ?? {});
+    return chunkOf(firstRow(this.#statements.chunk, [row]) ?? {});
   }
 
   /** Chunks of a document by their place. */
@@ -216,12 +217,12 @@ export class ChunkTable {
   }
 
   #version({ documentId, documentHash }: Chunk): number | null {
-    const found = this.#statements.version.get([quoted(documentId), quoted(documentHash)]);
+    const found = firstRow(this.#statements.version, [quoted(documentId), quoted(documentHash)]);
     return found === null ? null : Number(found.version);
   }
 
   #attributes(attributes: Attributes): AttributeSet | null {
-    const found = this.#statements.attributes.get([JSON.stringify(attributes)]);
+    const found = firstRow(this.#statements.attributes, [JSON.stringify(attributes)]);
     return found === null ? null : Number(found.attributes);
   }
 

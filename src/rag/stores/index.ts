@@ -19,6 +19,7 @@
  *   folder-corpus.ts     one of them: what is written in which order, what is searched
  *   chunk-table.ts       chunks as rows of SQLite, in transactions
  *   word-index.ts        BM25 by SQLite's FTS5
+ *   first-row.ts         one row of a statement, which ends there
  *   vector-file.ts       vectors as rows of a file
  *   vector-search.ts     exact among few vectors, by an index among many
  *   vector-index.ts      usearch's graph

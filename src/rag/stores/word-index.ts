@@ -1,5 +1,6 @@
 /** The words of a corpus in a folder: BM25 by FTS5 of SQLite, without a copy of the texts. */
 import type { Database, Statement } from "node-sqlite3-wasm";
+import { firstRow } from "./first-row.ts";
 import type { Row } from "./vector-file.ts";
 import { wordsOf } from "./words.ts";
 
@@ -95,7 +96,7 @@ export class WordIndex {
     const known = this.#counts.get(word);
     if (known !== undefined) return known;
     if (this.#counts.size >= COUNTED_WORDS_MAX) this.#counts.clear();
-    const counted = Number(this.#count.get([word])?.chunks ?? 0);
+    const counted = Number(firstRow(this.#count, [word])?.chunks ?? 0);
     this.#counts.set(word, counted);
     return counted;
   }
