@@ -37,6 +37,7 @@ const { values: flags } = readFlags({
     embedder: { type: "string", default: join(root, "models/embedder") },
     teacher: { type: "string" },
     reranker: { type: "string" },
+    "reranker-device": { type: "string", default: "cpu" },
     "chunk-tokens": { type: "numbers", default: [128, 256, 512], min: 16 },
     "manual-bytes": { type: "number", default: 500_000 },
     threads: { type: "number", default: 2, min: 1 },
@@ -280,7 +281,7 @@ if (existsSync(flags.embedder)) models.dense = await openModel(flags.embedder);
 if (flags.teacher !== undefined) models.teacher = await openModel(flags.teacher);
 let reranker = null;
 if (flags.reranker !== undefined) {
-  const engine = { device: "cpu", threads: flags.threads };
+  const engine = { device: flags["reranker-device"], threads: flags.threads };
   const opened = await LocalReranker.open(flags.reranker, engine);
   reranker = { reranker: opened, folder: flags.reranker };
 }
