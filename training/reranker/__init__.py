@@ -1,1 +1,1 @@
-"""How models/reranker is made: a cross-encoder that begins as models/embedder."""
+"""How .embedder/reranker/model is made: a cross-encoder that begins as models/embedder."""
