@@ -23,7 +23,7 @@ const LABELLED = {
 
 /**
  * @param {{ machine: { cpu: string, cores: number }, rows: { pool: string, name?: string,
- *   computedTokens?: number, firstTokenMs?: { mean: number } }[] }} results
+ *   computedTokens?: number, firstTokenMs?: { mean: number } | null }[] }} results
  */
 export function ragCacheChart({ machine, rows }) {
   const counted = rows.filter(({ computedTokens }) => computedTokens !== undefined);
@@ -40,7 +40,8 @@ export function ragCacheChart({ machine, rows }) {
     for (const { kind, computedTokens, firstTokenMs } of bars) {
       const width = Math.round((computedTokens / most) * FULL);
       const shape = `x="${LABELS}" y="${y}" width="${width}" height="${BAR}" rx="2"`;
-      const text = `${Math.round(computedTokens / 1000)} k, ${Math.round(firstTokenMs.mean)} ms`;
+      const times = firstTokenMs === null ? "" : `, ${Math.round(firstTokenMs.mean)} ms`;
+      const text = `${Math.round(computedTokens / 1000)} k${times}`;
       parts.push(`<rect class="${kind}" ${shape}/>`);
       parts.push(`<text class="outside" x="${LABELS + width + 5}" y="${y + 12}">${text}</text>`);
       y += BAR + GAP;
