@@ -1,4 +1,4 @@
-import type { Shape } from "#tensor";
+import type { BlockType, Shape } from "#tensor";
 
 /** Element types of weights after reading; other types of a file are converted. */
 export type WeightDType = "f32" | "f16" | "bf16";
@@ -8,6 +8,13 @@ export interface FilePlace {
   readonly path: string;
   /** First byte of the elements. */
   readonly start: number;
+}
+
+/** A matrix as quantised blocks, row behind row in transformers' order. */
+export interface PackedWeight {
+  readonly type: BlockType;
+  /** Read-only, as `NamedWeight.bytes`. */
+  blocks(): Uint8Array;
 }
 
 /** One weight of a checkpoint. Cheap until `bytes()` is called. */
@@ -21,6 +28,8 @@ export interface NamedWeight {
   readonly shape: Shape;
   /** File that holds `bytes`, for other readers; absent where they are converted. */
   readonly file?: FilePlace;
+  /** The quantised blocks that `bytes` dequantises; absent where a file has none. */
+  readonly packed?: PackedWeight;
   /**
    * Little-endian elements; `byteOffset` is a multiple of the element size.
    *

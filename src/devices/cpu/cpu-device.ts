@@ -76,7 +76,7 @@ export class CpuDevice extends CpuOps implements Device {
   readonly description: string;
   readonly arithmetic: string;
   /** i8 first: a step is bound by memory bandwidth, and i8 weights are the fewest bytes. */
-  readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
+  readonly weightFormats: readonly WeightFormat[] = ["q8", "i8", "bf16", "f32"];
   readonly accelerator = false;
   readonly runsLater = false;
   readonly replays = false;

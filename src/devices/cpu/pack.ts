@@ -4,6 +4,7 @@ import type { PackOptions, WeightSource } from "../device.ts";
 import { CpuMatrix, elementCode, formatCode } from "./handles.ts";
 import type { CpuLibrary } from "./library.ts";
 import type { CpuMemory } from "./memory.ts";
+import { packBlocks } from "./pack-blocks.ts";
 import { Params } from "./params.ts";
 
 export interface PackContext {
@@ -30,6 +31,9 @@ export function packMatrix(
     `Cannot stack ${names}: equal columns wanted`,
   );
   const rows = extents.reduce((sum, each) => sum + each.rows, 0);
+  if (options.format === "q8") {
+    return packBlocks({ library, memory, pool }, sources, { rows, columns, transposed });
+  }
   const format = formatCode(options.format);
   const bytes = library.matrixBytes(format, rows, columns);
   const address = memory.allocate(bytes, `${names} ${formatShape([rows, columns])}`);
@@ -59,7 +63,10 @@ export function packMatrix(
 }
 
 /** Rows and columns of the matrix that a source describes. */
-function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
+export function extentsOf(
+  source: WeightSource,
+  transposed: boolean,
+): { rows: number; columns: number } {
   const [first = 0, second = 0] = source.shape;
   assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
   return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
