@@ -1,7 +1,10 @@
 /**
- * AWQ's layout "gemm", as AutoAWQ writes it: `qweight` [C, R / 8] and `qzeros` [G, R / 8] hold eight
- * rows (outputs) in a word of 32 bits, in an order that suits its kernel. J. Lin et al., AWQ, 2023.
+ * AWQ's layout "gemm", as AutoAWQ writes it: `qweight` [C, R / 8] and `qzeros` [G, R / 8] hold
+ * eight rows (outputs) in a word of 32 bits, in an order that suits its kernel. Source: J. Lin et
+ * al., AWQ, 2023.
  */
+
+import { type Packing, transpose, unpackColumns } from "./quantized-matrix.ts";
 import {
   groupCountOf,
   groupsInOrder,
@@ -9,7 +12,6 @@ import {
   type StoredMatrix,
   scalesOf,
 } from "./quantized-module.ts";
-import { type Packing, transpose, unpackColumns } from "./quantized-matrix.ts";
 import type { AwqQuantization } from "./weight-quantization.ts";
 
 /** A word's nibbles hold rows 0, 2, 4, 6, 1, 3, 5, 7: row k lies in nibble `order[k]`. */

@@ -3,6 +3,8 @@
  * 32 bits, each word consecutive columns of one row; `qzeros` [G, R / n] consecutive rows.
  * Source: E. Frantar et al., GPTQ, 2022, and the format's two versions, which differ in zeros.
  */
+
+import { inOrder, transpose, unpackColumns, unpackRows } from "./quantized-matrix.ts";
 import {
   groupCountOf,
   groupsInOrder,
@@ -11,7 +13,6 @@ import {
   type StoredMatrix,
   scalesOf,
 } from "./quantized-module.ts";
-import { inOrder, transpose, unpackColumns, unpackRows } from "./quantized-matrix.ts";
 import type { GptqQuantization } from "./weight-quantization.ts";
 
 /** Finds and checks the parts of a module. Throws CHECKPOINT_INVALID. */

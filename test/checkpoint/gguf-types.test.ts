@@ -50,7 +50,14 @@ describe.each(Object.entries({ ...PLAIN, ...BLOCK_TYPES }))("a tensor of %s", (_
   test("that ends behind the file is refused, at its last byte", () => {
     const bytes = writeGguf({
       metadata: { "general.architecture": ["string", "llama"] },
-      tensors: [{ name: "w", type: type.id, shape: [ROWS, 2 * type.elements], bytes: new Uint8Array(4 * type.bytes) }],
+      tensors: [
+        {
+          name: "w",
+          type: type.id,
+          shape: [ROWS, 2 * type.elements],
+          bytes: new Uint8Array(4 * type.bytes),
+        },
+      ],
     });
     const { startBytes = 0, sizeBytes = 0 } =
       readGgufHeader(new MemoryFile(bytes)).tensors.get("w") ?? {};

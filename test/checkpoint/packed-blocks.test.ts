@@ -48,14 +48,17 @@ function weightOf(id: number, shape: readonly number[], layout: GgufLayout): Nam
   return ggufWeight(...randomTensor(id, shape), { name: "w", layout });
 }
 
-test.each(IDS)("blocks of %s dequantise to the weight, as stored and without a copy", (_name, id) => {
-  const [file, tensor] = randomTensor(id, [ROWS, COLUMNS]);
-  const weight = ggufWeight(file, tensor, { name: "w", layout: { kind: "plain" } });
-  expect(fromBlocks(weight, id)).toEqual(bitsOf(weight.bytes()));
-  const blocks = weight.packed?.blocks();
-  expect(blocks?.byteOffset).toBe(START);
-  expect(blocks?.buffer).toBe(file.read(0, 1).buffer);
-});
+test.each(IDS)(
+  "blocks of %s dequantise to the weight, as stored and without a copy",
+  (_name, id) => {
+    const [file, tensor] = randomTensor(id, [ROWS, COLUMNS]);
+    const weight = ggufWeight(file, tensor, { name: "w", layout: { kind: "plain" } });
+    expect(fromBlocks(weight, id)).toEqual(bitsOf(weight.bytes()));
+    const blocks = weight.packed?.blocks();
+    expect(blocks?.byteOffset).toBe(START);
+    expect(blocks?.buffer).toBe(file.read(0, 1).buffer);
+  },
+);
 
 test.each(IDS)("blocks of %s follow rows that rope interleaved", (_name, id) => {
   const weight = weightOf(id, [ROWS, COLUMNS], { kind: "interleaved", heads: HEADS });

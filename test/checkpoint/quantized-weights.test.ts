@@ -5,8 +5,8 @@ import { MemoryFile } from "./memory-file.ts";
 import {
   MODULE,
   quantizedFolder,
-  RECORDED_MODULES,
   type RawTensor,
+  RECORDED_MODULES,
   recordedModule,
 } from "./quantized-folder.ts";
 import { bitsOf, typeOf } from "./recorded-blocks.ts";
@@ -29,7 +29,10 @@ describe.each([...RECORDED_MODULES])("%s", (_name, { config, tensors, shape, val
   test("gives no part as a tensor, and counts all of them as stored bytes", () => {
     const checkpoint = openCheckpoint(quantizedFolder(config, tensors));
     onTestFinished(() => checkpoint.close());
-    expect([...checkpoint.tensors.keys()].sort()).toEqual([`${MODULE}.weight`, "model.norm.weight"]);
+    expect([...checkpoint.tensors.keys()].sort()).toEqual([
+      `${MODULE}.weight`,
+      "model.norm.weight",
+    ]);
     expect(checkpoint.integers.size).toBe(0);
     const stored = Object.values(tensors).reduce((sum, { bytes }) => sum + bytes.length, 0);
     expect(checkpoint.totalBytes).toBe(stored + 8);
@@ -128,7 +131,9 @@ describe("a group index", () => {
     const { bytes = new Uint8Array(0), ...rest } = tensors[part] ?? { dtype: "", shape: [] };
     const changed = bytes.slice();
     new DataView(changed.buffer).setInt32(4, value, true);
-    const weight = weightIn(quantizedFolder(config, { ...tensors, [part]: { ...rest, bytes: changed } }));
+    const weight = weightIn(
+      quantizedFolder(config, { ...tensors, [part]: { ...rest, bytes: changed } }),
+    );
     expect(() => weight?.bytes()).toThrow(`must have groups from 0 to`);
     expect(() => weight?.bytes()).toThrow(expect.objectContaining({ code: "CHECKPOINT_INVALID" }));
   });

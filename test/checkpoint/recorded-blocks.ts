@@ -38,9 +38,7 @@ export function typeOf(id: number): GgufTensorType {
 export function bitsOf(bytes: Uint8Array): Uint32Array {
   const { buffer } = bytes.slice();
   const values = new Float32Array(buffer);
-  return new Uint32Array(buffer).map((bits, at) =>
-    Number.isNaN(values[at]) ? NAN_BITS : bits,
-  );
+  return new Uint32Array(buffer).map((bits, at) => (Number.isNaN(values[at]) ? NAN_BITS : bits));
 }
 
 function inflated(text: string): Uint8Array {

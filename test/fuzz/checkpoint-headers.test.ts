@@ -57,21 +57,21 @@ function ggufWith(type: { id: number; elements: number; bytes: number }): Uint8A
 }
 
 const METADATA: GgufContent["metadata"] = {
-    "general.architecture": ["string", "llama"],
-    "general.alignment": ["u32", 32],
-    "llama.embedding_length": ["u32", HIDDEN],
-    "llama.block_count": ["u32", 1],
-    "llama.attention.head_count": ["u32", 2],
-    "llama.attention.head_count_kv": ["u32", 2],
-    "llama.feed_forward_length": ["u32", 32],
-    "llama.context_length": ["u32", 64],
-    "llama.attention.layer_norm_rms_epsilon": ["f32", 1e-5],
-    "tokenizer.ggml.model": ["string", "llama"],
-    "tokenizer.ggml.tokens": ["strings", VOCABULARY],
-    "tokenizer.ggml.scores": ["f32s", [0, 0, 0, -1, -2, -3]],
-    "tokenizer.ggml.token_type": ["i32s", [2, 3, 3, 1, 1, 1]],
-    "tokenizer.ggml.bos_token_id": ["u32", 1],
-    "tokenizer.chat_template": ["string", "{{ messages }}"],
+  "general.architecture": ["string", "llama"],
+  "general.alignment": ["u32", 32],
+  "llama.embedding_length": ["u32", HIDDEN],
+  "llama.block_count": ["u32", 1],
+  "llama.attention.head_count": ["u32", 2],
+  "llama.attention.head_count_kv": ["u32", 2],
+  "llama.feed_forward_length": ["u32", 32],
+  "llama.context_length": ["u32", 64],
+  "llama.attention.layer_norm_rms_epsilon": ["f32", 1e-5],
+  "tokenizer.ggml.model": ["string", "llama"],
+  "tokenizer.ggml.tokens": ["strings", VOCABULARY],
+  "tokenizer.ggml.scores": ["f32s", [0, 0, 0, -1, -2, -3]],
+  "tokenizer.ggml.token_type": ["i32s", [2, 3, 3, 1, 1, 1]],
+  "tokenizer.ggml.bos_token_id": ["u32", 1],
+  "tokenizer.chat_template": ["string", "{{ messages }}"],
 };
 
 function tensorsWith(type: { id: number; elements: number; bytes: number }): TensorEntry[] {
