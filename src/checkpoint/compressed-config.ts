@@ -5,6 +5,8 @@ import type { CompressedQuantization } from "./weight-quantization.ts";
 const LAYOUTS: ReadonlyMap<unknown, CompressedQuantization["layout"]> = new Map([
   ["pack-quantized", "packed"],
   ["int-quantized", "bytes"],
+  // The same tensors, by the name of the format's general form.
+  ["naive-quantized", "bytes"],
 ]);
 
 /**

@@ -70,7 +70,7 @@ export function dequantizeQ3K(block: DataView, at: number, out: Float32Array, to
   }
 }
 
-/** First byte and shift of the bit pairs of a half run: bytes 0-31 have runs 0-3, 32-63 the rest. */
+/** First byte and shift of a half run's bit pairs: bytes 0-31 have runs 0-3, 32-63 the rest. */
 function pairsOf(half: number): { readonly pairs: number; readonly shift: number } {
   const run = half >> 1;
   return { pairs: GROUP * (run >> 2) + HALF * (half & 1), shift: 2 * (run & 3) };

@@ -85,6 +85,7 @@ const REFUSED: ReadonlyMap<number, string> = new Map([
   [34, "TQ1_0"],
   [35, "TQ2_0"],
   [40, "NVFP4"],
+  [41, "Q1_0"],
 ]);
 
 /** Null for an unsupported type; `refusedTypeName` may have its name. */

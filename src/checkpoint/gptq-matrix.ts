@@ -38,8 +38,9 @@ export function gptqMatrix(module: QuantizedModule, scheme: GptqQuantization): S
     return transpose(new Uint8Array(rows * columns), unpacked, turned);
   };
   const scaling = () => {
-    const stored = unpackColumns(zeros.values(), byGroup, packing);
-    if (scheme.zerosLessOne) addOne(stored, scheme.bits);
+    const zeroWords = zeros.values();
+    if (scheme.zerosLessOne) addOnes(zeroWords, scheme.bits);
+    const stored = unpackColumns(zeroWords, byGroup, packing);
     return {
       scales: transpose(new Float32Array(groupCount * rows), scalesOf(scales), byGroup),
       zeros: transpose(new Uint8Array(groupCount * rows), stored, byGroup),
@@ -52,8 +53,11 @@ export function gptqMatrix(module: QuantizedModule, scheme: GptqQuantization): S
   return { rows, columns, quanta, scaling };
 }
 
-/** The first version stores each zero less one, so that 0 wraps around to the largest. */
-function addOne(zeros: Uint8Array, bits: number): void {
-  const mask = (1 << bits) - 1;
-  for (const [at, zero] of zeros.entries()) zeros[at] = (zero + 1) & mask;
+/**
+ * The first version stores zeros less one, subtracted from whole words: a zero of 0 borrows from
+ * its neighbour, so that the addition must carry, too.
+ */
+function addOnes(words: Int32Array, bits: 4 | 8): void {
+  const ones = bits === 4 ? 0x11111111 : 0x01010101;
+  for (const [at, word] of words.entries()) words[at] = word + ones;
 }

@@ -102,15 +102,18 @@ def gptq(rows: int, columns: int, size: int, bits: int = 4, index: str = "", **f
         groups = random.permutation(groups)
     quanta = integers(0, 1 << bits, (rows, columns))
     zeros = integers(0, 1 << bits, (rows, count))
-    zeros[0] = 0  # Stored as the largest by the first version.
+    zeros[0] = 0  # In the first version it borrows from its neighbour.
     if fields.get("sym"):
         zeros[:] = 1 << (bits - 1)
     less_one = fields.get("checkpoint_format", "gptq") == "gptq"
-    in_file = (zeros - 1) % (1 << bits) if less_one else zeros
+    zero_words = words(zeros.T, bits, 1)
+    if less_one:
+        ones = np.uint32(0x11111111 if bits == 4 else 0x01010101)
+        zero_words = (zero_words.view(np.uint32) - ones).view(np.int32)
     stored, scales = scale_floats((count, rows), "F16")
     tensors = {
         "qweight": tensor("I32", words(quanta.T, bits, 0)),
-        "qzeros": tensor("I32", words(in_file.T, bits, 1)),
+        "qzeros": tensor("I32", zero_words),
         "scales": stored,
     }
     if index != "":
