@@ -3,6 +3,7 @@
  * Source: the GGUF specification (ggml-org/ggml, docs/gguf.md) and its quantisation formats.
  */
 
+import type { BlockType } from "#tensor";
 import {
   dequantizeQ4_0,
   dequantizeQ4_1,
@@ -30,21 +31,21 @@ export interface GgufTensorType {
   readonly blockBytes: number;
   /** The element type of the weight after reading; f32 for all quantised ones. */
   readonly dtype: WeightDType;
-  /** Null for plain types. */
-  readonly dequantize: BlockDequantizer | null;
+  /** What its blocks hold; null for plain types. */
+  readonly blocks: { readonly type: BlockType; readonly dequantize: BlockDequantizer } | null;
 }
 
 function plain(name: string, blockBytes: number, dtype: WeightDType): GgufTensorType {
-  return { name, blockElements: 1, blockBytes, dtype, dequantize: null };
+  return { name, blockElements: 1, blockBytes, dtype, blocks: null };
 }
 
 function blocks(
-  name: string,
+  type: BlockType,
   size: { readonly elements: number; readonly bytes: number },
   dequantize: BlockDequantizer,
 ): GgufTensorType {
   const { elements: blockElements, bytes: blockBytes } = size;
-  return { name, blockElements, blockBytes, dtype: "f32", dequantize };
+  return { name: type, blockElements, blockBytes, dtype: "f32", blocks: { type, dequantize } };
 }
 
 const TYPES: ReadonlyMap<number, GgufTensorType> = new Map([

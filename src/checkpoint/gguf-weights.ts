@@ -50,16 +50,17 @@ export function ggufExperts(file: FileBytes, tensor: GgufTensor): readonly Named
 
 function elementsOf(file: FileBytes, tensor: GgufTensor): NamedWeight {
   const { name, shape, type, startBytes, sizeBytes } = tensor;
-  const dequantize = type.dequantize;
-  if (dequantize === null)
+  if (type.blocks === null) {
     return storedWeight(file, { name, dtype: type.dtype, shape, startBytes });
+  }
+  const { type: blockType, dequantize } = type.blocks;
   return {
     name,
     dtype: type.dtype,
     storedAs: type.name,
     shape,
     packed: {
-      type: type.name,
+      type: blockType,
       blockElements: type.blockElements,
       blockBytes: type.blockBytes,
       blocks: () => file.read(startBytes, startBytes + sizeBytes),

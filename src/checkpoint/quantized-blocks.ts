@@ -12,13 +12,13 @@ const BLOCK = 32;
 const HALF = BLOCK / 2;
 
 /** A type of blocks that holds quanta whose zero is `zero`, after a scale of two bytes. */
-interface BlockType {
-  readonly name: string;
+interface ZeroedBlocks {
+  readonly name: "Q4_0" | "Q8_0";
   readonly bytes: number;
   readonly write: (out: Uint8Array, to: number, quanta: Uint8Array) => void;
 }
 
-const TYPES: ReadonlyMap<number, BlockType> = new Map([
+const TYPES: ReadonlyMap<number, ZeroedBlocks> = new Map([
   [8, { name: "Q4_0", bytes: 18, write: writeNibbles }],
   [128, { name: "Q8_0", bytes: 34, write: writeBytes }],
 ]);
@@ -46,7 +46,7 @@ function isExact({ scales, zeros, groups }: Scaling): boolean {
   );
 }
 
-function blocksOf(type: BlockType, matrix: StoredMatrix, scaling: Scaling): Uint8Array {
+function blocksOf(type: ZeroedBlocks, matrix: StoredMatrix, scaling: Scaling): Uint8Array {
   const { rows, columns } = matrix;
   const quanta = matrix.quanta();
   const groupCount = scaling.scales.length / rows;

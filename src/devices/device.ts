@@ -25,7 +25,7 @@ export interface WeightSource {
   /** The file that has `bytes`, from byte `start` on: a device may read it itself. */
   readonly file?: { readonly path: string; readonly start: number };
   /** The blocks that the file has, which `bytes` dequantises. */
-  readonly packed?: PackedBlocks;
+  readonly packed?: PackedBlocks | undefined;
   /** Little-endian elements. Made on call: a file's pages are touched one tensor at a time. */
   bytes(): Uint8Array;
   /** Advises the system that the file's pages will not be read again soon. */

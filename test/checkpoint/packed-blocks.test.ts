@@ -39,7 +39,7 @@ function fromBlocks({ packed }: NamedWeight, id: number): Uint32Array | null {
   const count = blocks.length / type.blockBytes;
   const values = new Float32Array(count * type.blockElements);
   for (let block = 0; block < count; block++) {
-    type.dequantize?.(view, block * type.blockBytes, values, block * type.blockElements);
+    type.blocks?.dequantize(view, block * type.blockBytes, values, block * type.blockElements);
   }
   return bitsOf(new Uint8Array(values.buffer));
 }
