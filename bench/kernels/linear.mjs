@@ -1,13 +1,16 @@
 /**
  * node bench/kernels/linear.mjs [--shapes smol135,pocket,qwen05] [--rows 1,8,16,512]
- *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--out FILE]
+ *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--check] [--out FILE]
  *
  * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
  * (memory read by all threads, products in registers), measured in the same run. Needs a build.
+ * With --check it compares instead: products of every type of block have the same bits with each
+ * instruction set of this processor, for 1 to 40 rows.
  */
 import { writeFileSync } from "node:fs";
 import { CpuDevice } from "../../dist/devices/cpu/cpu-device.js";
-import { loadLibrary } from "../../dist/devices/cpu/library.js";
+import { availableIsas } from "../../dist/devices/cpu/isa.js";
+import { isBuilt, loadLibrary } from "../../dist/devices/cpu/library.js";
 import { BLOCK_TYPES } from "../../dist/tensor/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
@@ -54,29 +57,78 @@ const { values: flags } = readFlags({
     threads: { type: "number", min: 1 },
     isa: { type: "string" },
     reps: { type: "number", default: 5, min: 1 },
+    check: { type: "boolean", default: false },
     out: { type: "string" },
   },
 });
+let library, threads, device, limits;
+if (flags.check) {
+  process.exitCode = (await checkBits()) ? 0 : 1;
+} else {
+  measureAll();
+}
 
-const library = loadLibrary(flags.isa);
-const threads = flags.threads === undefined ? library.coreCount() : flags.threads;
-const device = CpuDevice.open({ isa: library.isa, threads });
-const limits = measureLimits(library.isa, threads);
-const results = [];
-for (const name of flags.shapes.split(",")) {
-  for (const format of flags.formats.split(",")) {
-    const layers = packLayers(LAYERS[name], format);
-    for (const rows of flags.rows) {
-      results.push({ shape: name, format, rows, ...measure(layers, format, rows) });
-      print(results.at(-1));
+function measureAll() {
+  library = loadLibrary(flags.isa);
+  threads = flags.threads === undefined ? library.coreCount() : flags.threads;
+  device = CpuDevice.open({ isa: library.isa, threads });
+  limits = measureLimits(library.isa, threads);
+  const results = [];
+  for (const name of flags.shapes.split(",")) {
+    for (const format of flags.formats.split(",")) {
+      const layers = packLayers(LAYERS[name], format);
+      for (const rows of flags.rows) {
+        results.push({ shape: name, format, rows, ...measure(layers, format, rows) });
+        print(results.at(-1));
+      }
+      for (const matrix of layers.flat()) device.release(matrix);
     }
-    for (const matrix of layers.flat()) device.release(matrix);
+  }
+  device.dispose();
+  if (flags.out !== undefined) {
+    const report = { machine: describeMachine(), isa: library.isa, threads, limits, results };
+    writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
   }
 }
-device.dispose();
-if (flags.out !== undefined) {
-  const report = { machine: describeMachine(), isa: library.isa, threads, limits, results };
-  writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
+
+/** Whether all instruction sets agree; prints what each type came to. */
+async function checkBits() {
+  const isas = availableIsas().filter(isBuilt);
+  const devices = isas.map((isa) => CpuDevice.open({ isa, threads: 2 }));
+  const [rows, columns] = [150, 768];
+  let right = true;
+  for (const { name } of BLOCK_TYPES) {
+    let different = 0;
+    for (let count = 1; count <= 40; count++) {
+      const [first, ...others] = await Promise.all(
+        devices.map((each) => product(each, { name, count, rows, columns })),
+      );
+      different += others.filter((bits) => Buffer.compare(first, bits) !== 0).length;
+    }
+    right &&= different === 0;
+    console.log(`${name.padEnd(7)} ${isas.join(", ")}: ${different} of 40 batches differ`);
+  }
+  for (const each of devices) each.dispose();
+  return right;
+}
+
+async function product(on, { name, count, rows, columns }) {
+  const type = BLOCK_TYPES.find((each) => each.name === name);
+  const packed = { type: name, blocks: () => randomBlocks(type, rows * columns) };
+  const source = { name, dtype: "f32", shape: [rows, columns], packed, discard() {} };
+  const weight = on.pack([source], { format: "q8" });
+  const values = on.allocate("f32", [count, columns]);
+  on.write(
+    values,
+    Float32Array.from({ length: count * columns }, (_, i) => Math.cos(i * i)),
+  );
+  const x = on.allocateActivation("q8", count, columns);
+  on.convert({ count, out: x, x: values });
+  const out = on.allocate("f32", [count, rows]);
+  on.linear({ count, out, x, weight });
+  const bits = Buffer.from((await on.readF32(out)).buffer);
+  for (const memory of [weight, values, x, out]) on.release(memory);
+  return bits;
 }
 
 /** Layers with weights of their own, as many as WEIGHT_BYTES holds. */
