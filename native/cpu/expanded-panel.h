@@ -1,7 +1,8 @@
 // A panel of quantised weights whose numbers are bytes and whose scales are floats again, for one
 // thread and as long as several tiles of rows use it. Types of the same shape share kernels.
 //
-//   header   one vector of words: the excess of the bytes
+//   header   one vector of words: the excess of the bytes, which are signed, without any, for a
+//            matrix unit
 //   group    [8][kPanelRows] words, [scales][kPanelRows] f32, then as many minima where there are
 #pragma once
 

@@ -18,6 +18,13 @@ TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
 
 void storeWords(uint32_t* to, U32 words) { std::memcpy(to, &words, sizeof words); }
 
+/// The bytes as the kernels of this instruction set multiply them: a matrix unit takes signed ones.
+U32 expandedBytes(U32 words, int zero) {
+  typedef uint8_t Bytes __attribute__((vector_size(kLanes * 4)));
+  if constexpr (!kMatrixUnit) return words;
+  return bitCast<U32>(bitCast<Bytes>(words) - static_cast<uint8_t>(zero));
+}
+
 template <BlockType kType>
 void expand(const uint32_t* panel, int64_t columns, uint32_t* out) {
   constexpr PanelShape shape = PackedSource<kType>::kShape;
@@ -30,7 +37,8 @@ void expand(const uint32_t* panel, int64_t columns, uint32_t* out) {
       uint32_t* const to = out + v * kLanes;
 #pragma GCC unroll 8
       for (int step = 0; step < kBlockSteps; ++step) {
-        storeWords(to + step * kPanelRows, weights.step(step, v));
+        storeWords(to + step * kPanelRows,
+                   expandedBytes(weights.step(step, v), weights.byteZero()));
       }
 #pragma GCC unroll 2
       for (int sub = 0; sub < shape.scales; ++sub) {
