@@ -97,7 +97,10 @@ void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int
   constexpr int steps = kBlockSteps / scales;
   const int64_t rowLength = rowWords((columns + 3) / 4), stride = rowLength * 4;
   const uint32_t* corrections = x + M * rowLength;
-  F32 totals[M] = {};
+  // Unrolled here and at the end, or the compiler would keep them in memory.
+  F32 totals[M];
+#pragma GCC unroll 16
+  for (int row = 0; row < M; ++row) totals[row] = F32{};
   // The sums of a group are made while those of the one before are added.
   alignas(64) int32_t sums[2][scales][M * kLanes];
   Source weights(panel);
@@ -112,8 +115,10 @@ void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int
   };
   start(0);
   for (int64_t group = 0; group < groups; ++group) {
-    for (int step = 0; step < kBlockSteps; ++step) {
-      __builtin_prefetch(next.at(group * kBlockSteps + step), 0, 2);
+    if (next.bytesPerStep > 0) {
+      for (int step = 0; step < kBlockSteps; ++step) {
+        __builtin_prefetch(next.at(group * kBlockSteps + step), 0, 2);
+      }
     }
     weights.begin(group);
     if (group + 1 < groups) start(group + 1);
@@ -123,6 +128,7 @@ void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int
     }
     corrections += kBlockCorrections * M;
   }
+#pragma GCC unroll 16
   for (int row = 0; row < M; ++row) store(out + row * kPanelRows + v * kLanes, totals[row]);
 }
 

@@ -179,15 +179,20 @@ __attribute__((always_inline)) inline void addScaledColumns(F32 (&totals)[M][kPa
 template <typename Source, int M>
 void multiplyBlocks(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetch next,
                     float* out) {
+  // Unrolled here and at the end, or the compiler would keep them in memory.
   F32 totals[M][kPanelVectors];
+#pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {
+#pragma GCC unroll 4
     for (int v = 0; v < kPanelVectors; ++v) totals[row][v] = F32{};
   }
   Source weights(panel);
   const int64_t groups = blockCount(columns);
   for (int64_t group = 0; group < groups; ++group) {
-    for (int step = 0; step < kBlockSteps; ++step) {
-      __builtin_prefetch(next.at(group * kBlockSteps + step), 0, 2);
+    if (next.bytesPerStep > 0) {
+      for (int step = 0; step < kBlockSteps; ++step) {
+        __builtin_prefetch(next.at(group * kBlockSteps + step), 0, 2);
+      }
     }
     weights.begin(group);
     addScaledColumns<0>(totals, weights, x);
@@ -196,7 +201,9 @@ void multiplyBlocks(const uint32_t* x, const uint32_t* panel, int64_t columns, P
     }
     x += (kBlockCorrections + kBlockSteps) * M;
   }
+#pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {
+#pragma GCC unroll 4
     for (int v = 0; v < kPanelVectors; ++v) {
       store(out + row * kPanelRows + v * kLanes, totals[row][v]);
     }
