@@ -7,7 +7,7 @@
 //   tile     rows x bytes        a step is a 32-bit word of 4 columns
 //   kRows    M  x 32 or 16       rows of x
 //   kWeight  8 or 4 x 64         steps of a group of the panel, as they lie in memory: 16 outputs
-//   kSums    M  x 64, two tiles  i32: of one group and of the next
+//   kSums    M  x 64, four tiles i32: of the scales of four groups, or of two with two scales each
 //
 // One half of the panel's outputs is done after the other: the f32 sums of 16 rows by 16 outputs
 // stay in registers then. The panel's bytes are signed here, so that no excess is to be subtracted.
@@ -23,44 +23,55 @@ namespace perigee {
 namespace {
 
 // The intrinsics need literals.
-#define kSums0 0
-#define kSums1 1
-#define kRows 2
-#define kWeight 3
+#define kRows 4
+#define kWeight 5
 
 constexpr int64_t kLineBytes = kPanelRows * 4;
+/// Scales whose sums are made in a row: what tiles store is read back much later than what vector
+/// instructions store.
+constexpr int kRun = 4;
 
 template <int M>
 void configureBlocks(int steps) {
   TileShapes shapes;
-  for (const int tile : {kSums0, kSums1}) shapes.set(tile, M, 64);
+  for (int tile = 0; tile < kRun; ++tile) shapes.set(tile, M, 64);
   shapes.set(kRows, M, steps * 4);
   shapes.set(kWeight, steps, 64);
   useTiles(shapes);
 }
 
-#define PERIGEE_MULTIPLY(tile)                       \
-  _tile_zero(tile);                                  \
-  _tile_loadd(kRows, x, stride);                     \
-  _tile_loadd(kWeight, words, kLineBytes);           \
-  _tile_dpbssd(tile, kRows, kWeight);                \
-  _tile_stored(tile, sums, 64);
-
-/// sums = rows of x by the steps at `words`, [M, 16]. Two tiles take turns, so that one's sums are
-/// stored while the other's are made.
-inline void multiplySteps(const uint32_t* x, int64_t stride, const uint32_t* words, bool odd,
-                          int32_t* sums) {
+/// The sums of `count` scales, 1 to kRun, [count][M, 16]. `x` and `group`: where the first begins.
+template <int M, int kScales>
+inline void multiplyRun(const uint32_t* x, int64_t stride, const uint32_t* group,
+                        int64_t groupWords, int64_t count, int32_t* sums) {
+  constexpr int steps = kBlockSteps / kScales;
+  constexpr int64_t sumsOfOne = M * kLanes;
+  const auto wordsAt = [&](int at) {
+    return group + at / kScales * groupWords + at % kScales * steps * kPanelRows;
+  };
   // The intrinsics do not tell the compiler what memory they read and write.
-  __asm__ volatile("" : : "r"(words), "r"(x), "r"(sums) : "memory");
-  if (odd) {
-    PERIGEE_MULTIPLY(kSums1)
-  } else {
-    PERIGEE_MULTIPLY(kSums0)
+  __asm__ volatile("" : : "r"(group), "r"(x), "r"(sums) : "memory");
+#define PERIGEE_MAKE(tile)                              \
+  if (tile < count) {                                   \
+    _tile_zero(tile);                                   \
+    _tile_loadd(kRows, x + tile * steps, stride);       \
+    _tile_loadd(kWeight, wordsAt(tile), kLineBytes);    \
+    _tile_dpbssd(tile, kRows, kWeight);                 \
   }
+  PERIGEE_MAKE(0)
+  PERIGEE_MAKE(1)
+  PERIGEE_MAKE(2)
+  PERIGEE_MAKE(3)
+#undef PERIGEE_MAKE
+#define PERIGEE_STORE(tile) \
+  if (tile < count) _tile_stored(tile, sums + tile * sumsOfOne, 64);
+  PERIGEE_STORE(0)
+  PERIGEE_STORE(1)
+  PERIGEE_STORE(2)
+  PERIGEE_STORE(3)
+#undef PERIGEE_STORE
   __asm__ volatile("" : : "r"(sums) : "memory");
 }
-
-#undef PERIGEE_MULTIPLY
 
 /// Adds the sums of the columns of one scale to the totals, as linear-packed.cpp does.
 template <int M, int kSub, typename Source>
@@ -94,24 +105,21 @@ template <typename Source, int M>
 void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int v, Prefetch next,
                   float* out) {
   constexpr int scales = Source::kShape.scales;
-  constexpr int steps = kBlockSteps / scales;
+  constexpr int64_t runGroups = kRun / scales, groupWords = expandedGroupWords(Source::kShape);
   const int64_t rowLength = rowWords((columns + 3) / 4), stride = rowLength * 4;
   const uint32_t* corrections = x + M * rowLength;
   // Unrolled here and at the end, or the compiler would keep them in memory.
   F32 totals[M];
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) totals[row] = F32{};
-  // The sums of a group are made while those of the one before are added.
-  alignas(64) int32_t sums[2][scales][M * kLanes];
+  alignas(64) int32_t sums[2][kRun * M * kLanes];
   Source weights(panel);
   const int64_t groups = blockCount(columns);
-  const uint32_t* const first = weights.words() + v * kLanes;
-  const auto start = [&](int64_t group) {
-    const uint32_t* const words = first + group * expandedGroupWords(Source::kShape);
-    for (int sub = 0; sub < scales; ++sub) {
-      multiplySteps(x + group * kBlockSteps + sub * steps, stride, words + sub * steps * kPanelRows,
-                    (group * scales + sub) % 2 == 1, sums[group % 2][sub]);
-    }
+  const uint32_t* const words = weights.words() + v * kLanes;
+  const auto start = [&](int64_t first) {
+    const int64_t count = groups - first < runGroups ? groups - first : runGroups;
+    multiplyRun<M, scales>(x + first * kBlockSteps, stride, words + first * groupWords, groupWords,
+                           count * scales, sums[first / runGroups % 2]);
   };
   start(0);
   for (int64_t group = 0; group < groups; ++group) {
@@ -120,11 +128,14 @@ void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int
         __builtin_prefetch(next.at(group * kBlockSteps + step), 0, 2);
       }
     }
+    // The sums of a run are made before those of the run before are added.
+    const bool begins = group % runGroups == 0;
+    if (begins && group + runGroups < groups) start(group + runGroups);
     weights.begin(group);
-    if (group + 1 < groups) start(group + 1);
-    addScaled<M, 0>(totals, weights, v, sums[group % 2][0], corrections);
+    const int32_t* const made = sums[group / runGroups % 2] + group % runGroups * scales * M * kLanes;
+    addScaled<M, 0>(totals, weights, v, made, corrections);
     if constexpr (scales == 2) {
-      addScaled<M, 1>(totals, weights, v, sums[group % 2][1], corrections);
+      addScaled<M, 1>(totals, weights, v, made + M * kLanes, corrections);
     }
     corrections += kBlockCorrections * M;
   }
