@@ -6,7 +6,7 @@
  */
 import { elementCount } from "#tensor";
 import type { NamedIntegers, NamedWeight } from "./named-weight.ts";
-import { inOrder, unpackColumns, unpackRows } from "./quantized-matrix.ts";
+import { unpackColumns, unpackRows } from "./quantized-matrix.ts";
 import {
   groupCountOf,
   groupsInOrder,
@@ -53,18 +53,17 @@ interface Quanta {
 }
 
 function packedQuanta(module: QuantizedModule, { bits }: CompressedQuantization): Quanta {
-  const packing = inOrder(bits);
   const weight = module.integers("weight_packed", 4);
   const [rows, words] = module.extents("weight_packed", weight.shape);
   const shape = module.integers("weight_shape", 8);
   module.check("weight_shape", shape.shape, [2]);
   const [statedRows, columns = 0] = shape.values();
-  if (statedRows !== rows || Math.ceil(columns / packing.order.length) !== words) {
+  if (statedRows !== rows || Math.ceil((columns * bits) / 32) !== words) {
     const must = `must fit ${words} words of ${bits} bits in each of ${rows} rows`;
     throw module.fault("weight_shape", must, `[${[statedRows, columns].join(", ")}]`);
   }
   const size = { rows, columns };
-  return { ...size, quanta: () => unpackColumns(weight.values(), size, packing) };
+  return { ...size, quanta: () => unpackColumns(weight.values(), size, bits) };
 }
 
 function byteQuanta(module: QuantizedModule, scheme: CompressedQuantization): Quanta {
@@ -97,13 +96,10 @@ function zerosPart(
 ): () => Uint8Array {
   const [rows, columns] = shape;
   if (scheme.layout === "packed" && scheme.scales !== "matrix") {
-    const packing = inOrder(scheme.bits);
     const zeros = module.integers("weight_zero_point", 4);
-    module.check("weight_zero_point", zeros.shape, [
-      Math.ceil(rows / packing.order.length),
-      columns,
-    ]);
-    return () => unpackRows(zeros.values(), { rows, columns }, packing);
+    const words = Math.ceil((rows * scheme.bits) / 32);
+    module.check("weight_zero_point", zeros.shape, [words, columns]);
+    return () => unpackRows(zeros.values(), { rows, columns }, scheme.bits);
   }
   const zeros = module.integers("weight_zero_point", 1);
   if (scheme.scales !== "matrix") module.check("weight_zero_point", zeros.shape, shape);

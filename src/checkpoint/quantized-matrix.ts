@@ -62,67 +62,70 @@ export function runsOf(groups: Int32Array): readonly Run[] {
   return runs;
 }
 
-/** How many elements each word of 32 bits holds, and where: element k at bit `bits * order[k]`. */
-export interface Packing {
-  readonly bits: 4 | 8;
-  readonly order: readonly number[];
-}
+/** Unsigned elements of a word of 32 bits. */
+export type Bits = 4 | 8;
 
-/** Elements of a word in their order, the first in the lowest bits. */
-export function inOrder(bits: 4 | 8): Packing {
-  return { bits, order: Array.from({ length: 32 / bits }, (_, element) => element) };
-}
-
-/** Words along rows: of [R, ceil(C / n)] words of n elements the [R, C] elements. */
-export function unpackColumns(
-  words: Int32Array,
-  size: { readonly rows: number; readonly columns: number },
-  { bits, order }: Packing,
-): Uint8Array {
+/** Words along rows, [R, ceil(C / n)], of n elements, the first in the lowest bits: [R, C]. */
+export function unpackColumns(words: Int32Array, size: Extents, bits: Bits): Uint8Array {
   const { rows, columns } = size;
-  const rowWords = Math.ceil(columns / order.length);
+  const perWord = 32 / bits;
+  const rowWords = Math.ceil(columns / perWord);
   const mask = (1 << bits) - 1;
   const out = new Uint8Array(rows * columns);
   for (let row = 0; row < rows; row++) {
-    for (let word = 0; word < rowWords; word++) {
-      const packed = words[row * rowWords + word] ?? 0;
-      const first = word * order.length;
-      const elements = Math.min(order.length, columns - first);
-      for (let k = 0; k < elements; k++) {
-        out[row * columns + first + k] = (packed >>> (bits * (order[k] ?? 0))) & mask;
+    for (let column = 0, at = row * rowWords; column < columns; column += perWord, at++) {
+      let packed = words[at] ?? 0;
+      const end = row * columns + Math.min(column + perWord, columns);
+      for (let to = row * columns + column; to < end; to++) {
+        out[to] = packed & mask;
+        packed >>>= bits;
       }
     }
   }
   return out;
 }
 
-/** Words down columns: of [ceil(R / n), C] words of n elements the [R, C] elements. */
+/**
+ * Words down columns, [ceil(R / n), C], of n elements, whose row k lies at bit `bits * order[k]`:
+ * [R, C].
+ */
 export function unpackRows(
   words: Int32Array,
-  size: { readonly rows: number; readonly columns: number },
-  { bits, order }: Packing,
+  size: Extents,
+  bits: Bits,
+  order: readonly number[] = inOrder(bits),
 ): Uint8Array {
   const { rows, columns } = size;
   const mask = (1 << bits) - 1;
   const out = new Uint8Array(rows * columns);
   for (let row = 0; row < rows; row++) {
-    const wordRow = Math.floor(row / order.length) * columns;
+    const from = Math.floor(row / order.length) * columns;
+    const to = row * columns;
     const shift = bits * (order[row % order.length] ?? 0);
     for (let column = 0; column < columns; column++) {
-      out[row * columns + column] = ((words[wordRow + column] ?? 0) >>> shift) & mask;
+      out[to + column] = ((words[from + column] ?? 0) >>> shift) & mask;
     }
   }
   return out;
+}
+
+function inOrder(bits: Bits): readonly number[] {
+  return Array.from({ length: 32 / bits }, (_, element) => element);
+}
+
+interface Extents {
+  readonly rows: number;
+  readonly columns: number;
 }
 
 /** Rows and columns of a tile, so that its lines stay in the nearest cache. */
 const TILE = 64;
 
 /** [R, C] as [C, R], written to `out`. */
-export function transpose<Elements extends Uint8Array | Float32Array>(
+export function transpose<Elements extends Int32Array | Float32Array>(
   out: Elements,
   source: Elements,
-  { rows, columns }: { readonly rows: number; readonly columns: number },
+  { rows, columns }: Extents,
 ): Elements {
   for (let top = 0; top < rows; top += TILE) {
     const bottom = Math.min(top + TILE, rows);

@@ -2,7 +2,7 @@
 import { bytesOf, decodeFloats, elementCount, type Shape, sameShape } from "#tensor";
 import { invalidFile } from "./invalid-file.ts";
 import type { NamedIntegers, NamedWeight } from "./named-weight.ts";
-import type { Scaling } from "./quantized-matrix.ts";
+import { type Scaling, transpose } from "./quantized-matrix.ts";
 
 /** A tensor's name without the module's, e.g. `qweight`. */
 type Part = string;
@@ -102,6 +102,22 @@ export class QuantizedModule {
 /** All elements as f32, whatever floats they are. Read-only. */
 export function scalesOf(weight: NamedWeight): Float32Array {
   return decodeFloats(weight.bytes(), weight.dtype);
+}
+
+/** Scales stored as [G, R], as [R, G]. */
+export function scalesTurned(weight: NamedWeight): Float32Array {
+  const scales = scalesOf(weight);
+  return transpose(new Float32Array(scales.length), scales, extentsOf(weight.shape));
+}
+
+/** A matrix of words with rows and columns exchanged. The copy belongs to the caller. */
+export function wordsTurned(integers: NamedIntegers): Int32Array {
+  const words = integers.values();
+  return transpose(new Int32Array(words.length), words, extentsOf(integers.shape));
+}
+
+function extentsOf([rows = 0, columns = 0]: Shape): { rows: number; columns: number } {
+  return { rows, columns };
 }
 
 /** The group of each column where groups are consecutive. Null: one group. */

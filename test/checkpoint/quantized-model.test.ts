@@ -60,7 +60,7 @@ async function logitsOf(checkpoint: Checkpoint): Promise<Float32Array> {
   return driver.logits([PROMPT.length - 1]);
 }
 
-test.each(Object.entries(QUANTIZED))("a model of %s computes as its copy does", async (_, method) => {
+test.each(Object.entries(QUANTIZED))("a model of %s computes as its copy", async (_, method) => {
   const checkpoint = opened(quantizedCopy(method));
   const copy = opened(floatCopy(checkpoint));
   expect(checkpoint.totalBytes).toBeLessThan(copy.totalBytes);
@@ -69,7 +69,7 @@ test.each(Object.entries(QUANTIZED))("a model of %s computes as its copy does", 
   expect(logits).toEqual(await logitsOf(copy));
 });
 
-test.each(GGUF_FILE_TYPES)("a GGUF of %s computes as its copy does", async (type) => {
+test.each(GGUF_FILE_TYPES)("a GGUF of %s computes as its copy", async (type) => {
   const checkpoint = opened(randomGguf(scratchFolder(), type));
   const copy = opened(floatCopy(checkpoint));
   const logits = await logitsOf(checkpoint);

@@ -50,8 +50,13 @@ export const QUANTIZED = {
   },
 };
 
-/** The tensors of a module in the place of its matrix, by name. */
-export function quantized(method, matrix, [rows, columns]) {
+/**
+ * The tensors of a module in the place of its matrix, by name.
+ * @param {{ parts: (rows: number, columns: number) => object }} method
+ * @param {string} matrix
+ * @param {readonly number[]} shape
+ */
+export function quantized(method, matrix, [rows = 0, columns = 0]) {
   const module = matrix.slice(0, -".weight".length);
   const parts = Object.entries(method.parts(rows, columns));
   return Object.fromEntries(parts.map(([part, tensor]) => [`${module}.${part}`, tensor]));
