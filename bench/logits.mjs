@@ -1,16 +1,12 @@
 /** Logits of every position of a text, through the decoder itself: the API has no whole rows. */
 import { openCheckpoint } from "../dist/checkpoint/index.js";
 import { openDevice } from "../dist/devices/index.js";
-import {
-  Decoder,
-  describeModel,
-  kvLayout,
-  loadDecoderWeights,
-} from "../dist/models/index.js";
+import { Decoder, describeModel, kvLayout, loadDecoderWeights } from "../dist/models/index.js";
 
 /**
  * Calls `use(logits, position)` for each position of each text; logits are valid during the call.
- * @param {{ file: string, format: "f32"|"bf16"|"i8"|"q8", isa?: string|null, texts: number[][] }} of
+ * @param {{ file: string, format: "f32"|"bf16"|"i8"|"q8", isa?: string|null, texts: number[][] }}
+ *   of `isa`: null takes the processor's best
  */
 export async function eachLogits({ file, format, isa, texts }, use) {
   const device = await openDevice({ kind: "cpu", ...(isa ? { isa } : {}) });

@@ -137,11 +137,7 @@ const cases =
         .flatMap((shape) =>
           flags.files
             .split(",")
-            .map((type) => [
-              `${shape} ${type}`,
-              modelFile(shape, type),
-              SHAPES[shape].vocabulary,
-            ]),
+            .map((type) => [`${shape} ${type}`, modelFile(shape, type), SHAPES[shape].vocabulary]),
         )
     : [[flags.model.split("/").at(-1), flags.model, WORK.vocabulary]];
 const comparisons = cases.map((each) => compare(...each));
@@ -159,7 +155,9 @@ if (flags.out !== undefined) {
   const report = {
     flags: { threads, reps, rounds, isa: flags.isa ?? null, peerIsa: flags["peer-isa"] ?? null },
     machine: describeMachine(),
-    peer: `node-llama-cpp ${peerVersion}, UV_THREADPOOL_SIZE=1, better of flash attention on and off`,
+    peer:
+      `node-llama-cpp ${peerVersion}, UV_THREADPOOL_SIZE=1, ` +
+      "better of flash attention on and off",
     unit: "tokens per second, median of all repetitions",
     work,
     comparisons,

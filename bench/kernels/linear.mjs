@@ -1,6 +1,7 @@
 /**
  * node bench/kernels/linear.mjs [--shapes smol135,pocket,qwen05] [--rows 1,8,16,512]
- *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--check] [--out FILE]
+ *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--check]
+ *     [--out FILE]
  *
  * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
  * (memory read by all threads, products in registers), measured in the same run. Needs a build.

@@ -8,7 +8,9 @@ import { getLlama } from "node-llama-cpp";
 import { peakResidentMb } from "../machine.mjs";
 import { measureWork, randomTokens } from "../work.mjs";
 
-const { file, threads, reps, warmups, flashAttention, vocabulary, work } = JSON.parse(process.argv[2]);
+const { file, threads, reps, warmups, flashAttention, vocabulary, work } = JSON.parse(
+  process.argv[2],
+);
 const started = performance.now();
 const llama = await getLlama({
   build: "never",

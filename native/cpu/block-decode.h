@@ -62,82 +62,108 @@ inline void takeBitPairs(const uint8_t* bytes, uint8_t* numbers) {
   }
 }
 
+/// Blocks of 32 columns.
 template <BlockType kType>
-void decodeBlock(const uint8_t* from, DecodedBlock& block) {
+void decodeSmall(const uint8_t* from, DecodedBlock& block) {
   uint8_t* const numbers = block.numbers;
-  if constexpr (kType == BlockType::q4_0 || kType == BlockType::iq4_nl) {
-    block.scale = halfAt(from);
-    takeNibbles(from + 2, numbers);
-  } else if constexpr (kType == BlockType::q4_1) {
-    block.scale = halfAt(from);
-    block.min = halfAt(from + 2);
-    takeNibbles(from + 4, numbers);
-  } else if constexpr (kType == BlockType::q5_0) {
-    block.scale = halfAt(from);
-    takeNibbles(from + 6, numbers);
-    addFifthBits(from + 2, numbers);
-  } else if constexpr (kType == BlockType::q5_1) {
-    block.scale = halfAt(from);
-    block.min = halfAt(from + 2);
-    takeNibbles(from + 8, numbers);
-    addFifthBits(from + 4, numbers);
-  } else if constexpr (kType == BlockType::q8_0) {
-    block.scale = halfAt(from);
-    std::memcpy(numbers, from + 2, 32);
-  } else if constexpr (kType == BlockType::q2_k) {
-    for (int i = 0; i < 16; ++i) {
-      block.scales[i] = from[i] & 15;
-      block.mins[i] = from[i] >> 4;
-    }
-    takeBitPairs(from + 16, numbers);
-    block.scale = halfAt(from + 80);
-    block.min = halfAt(from + 82);
-  } else if constexpr (kType == BlockType::q3_k) {
-    takeBitPairs(from + 32, numbers);
-    for (int i = 0; i < 256; ++i) {
-      numbers[i] |= static_cast<uint8_t>((from[i % 32] >> (i / 32) & 1) << 2);
-    }
-    const uint8_t* const bits = from + 96;
-    for (int i = 0; i < 16; ++i) {
-      const int low = i < 8 ? bits[i] & 15 : bits[i - 8] >> 4;
-      const int high = bits[8 + i % 4] >> (i / 4 * 2) & 3;
-      block.scales[i] = static_cast<uint8_t>((low | high << 4) - 32);
-    }
-    block.scale = halfAt(from + 108);
-  } else if constexpr (kType == BlockType::q4_k) {
-    block.scale = halfAt(from);
-    block.min = halfAt(from + 2);
-    takeSixBits(from + 4, block);
-    takeLongNibbles(from + 16, numbers);
-  } else if constexpr (kType == BlockType::q5_k) {
-    block.scale = halfAt(from);
-    block.min = halfAt(from + 2);
-    takeSixBits(from + 4, block);
-    takeLongNibbles(from + 48, numbers);
-    for (int i = 0; i < 256; ++i) {
-      numbers[i] |= static_cast<uint8_t>((from[16 + i % 32] >> (i / 32) & 1) << 4);
-    }
-  } else if constexpr (kType == BlockType::q6_k) {
-    for (int i = 0; i < 256; ++i) {
-      const int half = i / 128, quarter = i % 128 / 32, at = i % 32;
-      const uint8_t low = from[64 * half + quarter % 2 * 32 + at];
-      const uint8_t high = from[128 + 32 * half + at] >> (2 * quarter) & 3;
-      numbers[i] = static_cast<uint8_t>((quarter < 2 ? low & 15 : low >> 4) | high << 4);
-    }
-    std::memcpy(block.scales, from + 192, 16);
-    block.scale = halfAt(from + 208);
-  } else if constexpr (kType == BlockType::iq4_xs) {
-    block.scale = halfAt(from);
-    const uint16_t high = halfAt(from + 2);
-    for (int i = 0; i < 8; ++i) {
-      const int low = from[4 + i / 2] >> (i % 2 * 4) & 15;
-      block.scales[i] = static_cast<uint8_t>((low | (high >> (2 * i) & 3) << 4) - 32);
-      takeNibbles(from + 8 + 16 * i, numbers + 32 * i);
-    }
-  } else {
-    static_assert(kType == BlockType::mxfp4, "all types are decoded");
+  constexpr BlockTraits traits = traitsOf(kType);
+  if constexpr (kType == BlockType::mxfp4) {
     block.scales[0] = from[0];
     takeNibbles(from + 1, numbers);
+    return;
+  }
+  block.scale = halfAt(from);
+  if constexpr (traits.mins) block.min = halfAt(from + 2);
+  constexpr int above = traits.mins ? 4 : 2;
+  if constexpr (traits.bits == 8) {
+    std::memcpy(numbers, from + above, 32);
+  } else if constexpr (traits.bits == 5) {
+    takeNibbles(from + above + 4, numbers);
+    addFifthBits(from + above, numbers);
+  } else {
+    takeNibbles(from + above, numbers);
+  }
+}
+
+inline void decodeQ2K(const uint8_t* from, DecodedBlock& block) {
+  for (int i = 0; i < 16; ++i) {
+    block.scales[i] = from[i] & 15;
+    block.mins[i] = from[i] >> 4;
+  }
+  takeBitPairs(from + 16, block.numbers);
+  block.scale = halfAt(from + 80);
+  block.min = halfAt(from + 82);
+}
+
+inline void decodeQ3K(const uint8_t* from, DecodedBlock& block) {
+  takeBitPairs(from + 32, block.numbers);
+  for (int i = 0; i < 256; ++i) {
+    block.numbers[i] |= static_cast<uint8_t>((from[i % 32] >> (i / 32) & 1) << 2);
+  }
+  const uint8_t* const bits = from + 96;
+  for (int i = 0; i < 16; ++i) {
+    const int low = i < 8 ? bits[i] & 15 : bits[i - 8] >> 4;
+    const int high = bits[8 + i % 4] >> (i / 4 * 2) & 3;
+    block.scales[i] = static_cast<uint8_t>((low | high << 4) - 32);
+  }
+  block.scale = halfAt(from + 108);
+}
+
+inline void decodeQ4K(const uint8_t* from, DecodedBlock& block) {
+  block.scale = halfAt(from);
+  block.min = halfAt(from + 2);
+  takeSixBits(from + 4, block);
+  takeLongNibbles(from + 16, block.numbers);
+}
+
+inline void decodeQ5K(const uint8_t* from, DecodedBlock& block) {
+  block.scale = halfAt(from);
+  block.min = halfAt(from + 2);
+  takeSixBits(from + 4, block);
+  takeLongNibbles(from + 48, block.numbers);
+  for (int i = 0; i < 256; ++i) {
+    block.numbers[i] |= static_cast<uint8_t>((from[16 + i % 32] >> (i / 32) & 1) << 4);
+  }
+}
+
+inline void decodeQ6K(const uint8_t* from, DecodedBlock& block) {
+  for (int i = 0; i < 256; ++i) {
+    const int half = i / 128, quarter = i % 128 / 32, at = i % 32;
+    const uint8_t low = from[64 * half + quarter % 2 * 32 + at];
+    const uint8_t high = from[128 + 32 * half + at] >> (2 * quarter) & 3;
+    block.numbers[i] = static_cast<uint8_t>((quarter < 2 ? low & 15 : low >> 4) | high << 4);
+  }
+  std::memcpy(block.scales, from + 192, 16);
+  block.scale = halfAt(from + 208);
+}
+
+inline void decodeIq4Xs(const uint8_t* from, DecodedBlock& block) {
+  block.scale = halfAt(from);
+  const uint16_t high = halfAt(from + 2);
+  for (int i = 0; i < 8; ++i) {
+    const int low = from[4 + i / 2] >> (i % 2 * 4) & 15;
+    block.scales[i] = static_cast<uint8_t>((low | (high >> (2 * i) & 3) << 4) - 32);
+    takeNibbles(from + 8 + 16 * i, block.numbers + 32 * i);
+  }
+}
+
+template <BlockType kType>
+void decodeBlock(const uint8_t* from, DecodedBlock& block) {
+  if constexpr (traitsOf(kType).columns == 32) {
+    decodeSmall<kType>(from, block);
+  } else if constexpr (kType == BlockType::q2_k) {
+    decodeQ2K(from, block);
+  } else if constexpr (kType == BlockType::q3_k) {
+    decodeQ3K(from, block);
+  } else if constexpr (kType == BlockType::q4_k) {
+    decodeQ4K(from, block);
+  } else if constexpr (kType == BlockType::q5_k) {
+    decodeQ5K(from, block);
+  } else if constexpr (kType == BlockType::q6_k) {
+    decodeQ6K(from, block);
+  } else {
+    static_assert(kType == BlockType::iq4_xs, "all types are decoded");
+    decodeIq4Xs(from, block);
   }
 }
 

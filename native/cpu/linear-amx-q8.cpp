@@ -1,5 +1,5 @@
-// q8 GEMM tile kernels of the matrix unit (AMX): 5 to 16 rows by an expanded panel, 32 or 16 columns
-// an instruction, as far as a scale reaches. The integers are exact: the bits are those of
+// q8 GEMM tile kernels of the matrix unit (AMX): 5 to 16 rows by an expanded panel, 32 or 16
+// columns an instruction, as far as a scale reaches. The integers are exact: the bits are those of
 // linear-packed.cpp. Formula, shapes and tests: linear.cpp.
 //
 // M rows
@@ -132,7 +132,8 @@ void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int
     const bool begins = group % runGroups == 0;
     if (begins && group + runGroups < groups) start(group + runGroups);
     weights.begin(group);
-    const int32_t* const made = sums[group / runGroups % 2] + group % runGroups * scales * M * kLanes;
+    const int32_t* const made =
+        sums[group / runGroups % 2] + group % runGroups * scales * M * kLanes;
     addScaled<M, 0>(totals, weights, v, made, corrections);
     if constexpr (scales == 2) {
       addScaled<M, 1>(totals, weights, v, made + M * kLanes, corrections);

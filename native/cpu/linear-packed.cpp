@@ -1,5 +1,6 @@
 // q8 GEMM tile kernels that take the numbers of 2 to 8 bits out of a panel as they go: for the few
-// rows of decoding, whose time is that of reading the weights. Formula, shapes and tests: linear.cpp.
+// rows of decoding, whose time is that of reading the weights. Formula, shapes and tests:
+// linear.cpp.
 #include <utility>
 
 #include "packed-kernel.h"

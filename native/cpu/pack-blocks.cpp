@@ -53,7 +53,9 @@ void writeNumbers(uint32_t* words, const uint8_t* numbers) {
   constexpr BlockTraits traits = traitsOf(kType);
   const auto word = [&](int index, auto byteOf) {
     uint32_t value = 0;
-    for (int byte = 0; byte < 4; ++byte) value |= static_cast<uint32_t>(byteOf(byte)) << (8 * byte);
+    for (int byte = 0; byte < 4; ++byte) {
+      value |= static_cast<uint32_t>(byteOf(byte)) << (8 * byte);
+    }
     words[index * kPanelRows] = value;
   };
   const auto at = [&](int step, int byte) -> uint32_t { return numbers[4 * step + byte]; };
@@ -74,7 +76,9 @@ void writeNumbers(uint32_t* words, const uint8_t* numbers) {
     }
   } else {
     for (int step = 0; step < 4; ++step) {
-      word(step, [&](int byte) { return (at(step, byte) & 15u) | (at(step + 4, byte) & 15u) << 4; });
+      word(step, [&](int byte) {
+        return (at(step, byte) & 15u) | (at(step + 4, byte) & 15u) << 4;
+      });
     }
   }
   constexpr int bitsBelow = traits.bits < 4 ? 2 : 4;
@@ -117,7 +121,8 @@ void writeScales(uint8_t* scales, const DecodedBlock& block, int group, int lane
 
 bool isFinite(uint16_t half) { return (half & 0x7c00) != 0x7c00; }
 
-/// Writes a row's blocks into its lane of a panel; returns how many have scales that are no numbers.
+/// Writes a row's blocks into its lane of a panel; returns how many have scales that are not
+/// finite.
 template <BlockType kType>
 int64_t writeRow(uint8_t* panel, int lane, const uint8_t* blocks, int64_t columns) {
   constexpr BlockTraits traits = traitsOf(kType);

@@ -1,11 +1,11 @@
 // GEMM microkernel of quantised weights: integer sums over the columns that share a scale, then
 // scaled and summed in f32. Input: TilePacker in linear-tile.h. Formula: linear.cpp.
 //
-//   totals += sum * (scale_w * scale_x)  +  min_w * (scale_x * sum_x)       for each 16 or 32 columns
+//   totals += sum * (scale_w * scale_x) + min_w * (scale_x * sum_x)    for each 16 or 32 columns
 //
 // The weights come from a source, group by group: PackedSource (packed-panel.h) takes numbers out
-// of 2 to 8 bits again for each tile; ExpandedSource (expanded-panel.h) has their bytes and f32 scales, which pays
-// where several tiles use a panel. Both give the same bits.
+// of 2 to 8 bits again for each tile; ExpandedSource (expanded-panel.h) has
+// their bytes and f32 scales, which pays where several tiles use a panel. Both give the same bits.
 #pragma once
 
 #include "linear-dot.h"

@@ -23,9 +23,9 @@ export interface DeviceTensor {
 
 /**
  * Rows [rows, columns] ready to be multiplied by a `WeightMatrix` of the same format: `f32`
- * unchanged, `bf16` rounded, `i8` and `q8` rounded with scales beside them. Ops that feed a `linear` write
- * these directly (norm + quantise is one op, not two). An `f32` activation can be read back like
- * any tensor.
+ * unchanged, `bf16` rounded, `i8` and `q8` rounded with scales beside them. Ops that feed a
+ * `linear` write these directly (norm + quantise is one op, not two). An `f32` activation can be
+ * read back like any tensor.
  */
 export interface Activation {
   readonly format: WeightFormat;

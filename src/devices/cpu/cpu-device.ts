@@ -48,7 +48,8 @@ import { CpuKvPool, kvBytesPerBlock, kvPoolOf } from "./kv-pool.ts";
 import { type CpuLibrary, loadLibrary } from "./library.ts";
 import { availableMemory, CpuMemory } from "./memory.ts";
 import { type BlockMemory, moveBlocks } from "./move-blocks.ts";
-import { checkedBytes, packMatrix } from "./pack.ts";
+import { packMatrix } from "./pack.ts";
+import { checkedBytes } from "./pack-source.ts";
 import { Params } from "./params.ts";
 import { Replays } from "./replays.ts";
 

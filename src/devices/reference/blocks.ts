@@ -72,14 +72,14 @@ function bitOf(block: DataView, start: number, bit: number): number {
 const halfAt = (block: DataView, at: number): number => f32FromF16(block.getUint16(at, true));
 
 /** 32 columns of 4 or 5 bits: d (m) (32 bits above) nibbles. */
-function smallBlock(bits: 4 | 5, hasMin: boolean, valueOf: (number: number) => number): Decoder {
+function smallBlock(bits: 4 | 5, hasMin: boolean, meaning: (number: number) => number): Decoder {
   return (block, out, to) => {
     const above = hasMin ? 4 : 2;
     const nibbles = bits === 5 ? above + 4 : above;
     fill(out, to, 32, {
       number: (column) => {
         const high = bits === 5 ? bitOf(block, above, column) << 4 : 0;
-        return valueOf(nibble(block, nibbles, column) | high);
+        return meaning(nibble(block, nibbles, column) | high);
       },
       scale: () => halfAt(block, 0),
       min: () => (hasMin ? halfAt(block, 2) : 0),

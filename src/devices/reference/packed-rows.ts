@@ -8,7 +8,7 @@
  *   q8     `block-rows.ts`
  */
 import { assert } from "#base";
-import { bf16FromF32, type BlockType, dotFrom, dotInt8From, f32FromBf16 } from "#tensor";
+import { type BlockType, bf16FromF32, dotFrom, dotInt8From, f32FromBf16 } from "#tensor";
 import type { Activation, WeightFormat, WeightMatrix } from "../device-data.ts";
 import { BlockRows } from "./block-rows.ts";
 import { groupsOf, quantGroupColumns, quantizeRow } from "./quantize.ts";

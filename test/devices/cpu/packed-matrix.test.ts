@@ -115,7 +115,11 @@ describe.for(devices)("matrices of blocks on $isa", ({ isa, device }) => {
       blockSource("Q4_K", [37, 768], randomBlocks("Q4_K", 37, 768, 8)),
       blockSource("Q4_K", [20, 768], randomBlocks("Q4_K", 20, 768, 9)),
       blockSource("Q6_K", [33, 768], randomBlocks("Q6_K", 33, 768, 10)),
-      sourceOf(randomFloats(9 * 768, 11).map((value) => value * 0.04), [9, 768], "bf16"),
+      sourceOf(
+        randomFloats(9 * 768, 11).map((value) => value * 0.04),
+        [9, 768],
+        "bf16",
+      ),
       blockSource("Q4_0", [5, 768], randomBlocks("Q4_0", 5, 768, 12)),
     ];
     const weight = pack(device, ...sources);
@@ -143,7 +147,7 @@ describe.for(devices)("matrices of blocks on $isa", ({ isa, device }) => {
     (type) => {
       const columns = columnsOf(type);
       const blocks = randomBlocks(type, 2, columns, 14);
-      const at = sizeOf(type).bytes === 84 ? 80 : { Q3_K: 108, Q6_K: 208 }[type as string] ?? 0;
+      const at = sizeOf(type).bytes === 84 ? 80 : ({ Q3_K: 108, Q6_K: 208 }[type as string] ?? 0);
       new DataView(blocks.buffer).setUint16(at, 0x7e00, true);
       expect(() => pack(device, blockSource(type, [2, columns], blocks))).toThrow(
         /scales must be finite, those of 1 blocks/,
@@ -153,7 +157,9 @@ describe.for(devices)("matrices of blocks on $isa", ({ isa, device }) => {
 
   test("refuse fewer blocks than the shape has", () => {
     const blocks = randomBlocks("Q4_0", 2, 64, 15).subarray(0, 71);
-    expect(() => pack(device, blockSource("Q4_0", [2, 64], blocks))).toThrow(/whole blocks of Q4_0/);
+    expect(() => pack(device, blockSource("Q4_0", [2, 64], blocks))).toThrow(
+      /whole blocks of Q4_0/,
+    );
     const ragged = blockSource("Q4_0", [2, 40], randomBlocks("Q4_0", 2, 64, 16));
     expect(() => pack(device, ragged)).toThrow(/whole blocks of Q4_0/);
   });
