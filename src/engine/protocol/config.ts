@@ -267,7 +267,7 @@ export const EngineOptions = z
       .enum(["none", "int8"])
       .default("none")
       .describe(
-        "Quantise weights at load: int8 with a scale per 128 consecutive columns of a row.",
+        "Quantise weights at load: int8 by groups of columns, 32 on a CPU and 128 on a GPU.",
       ),
     threads: z
       .int()
