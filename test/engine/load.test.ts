@@ -24,7 +24,7 @@ async function continueGreedily(options: LoadOptions): Promise<readonly number[]
 
 test.for<[string, LoadOptions, string, string]>([
   ["bfloat16", { dtype: "bfloat16" }, "bf16", "bf16"],
-  ["int8", { quantization: "int8" }, "i8", "bf16"],
+  ["int8", { quantization: "int8" }, "q8", "bf16"],
   ["float32 with f16 keys", { kvCache: { dtype: "float16" } }, "f32", "f16"],
 ])("%s runs on cpu and agrees with float32 at first", async ([, options, weights, keys]) => {
   await using llm = await LLM.load(fixturePath("llama"), { device: "cpu", ...inline, ...options });
