@@ -1,6 +1,6 @@
 /**
  * node bench/divergence.mjs --model FILE.gguf [--formats q8,bf16] [--isa avx2] [--texts 10]
- *     [--tokens 120] [--no-peer] [--out FILE]
+ *     [--tokens 120] [--without-peer] [--out FILE]
  *
  * What fewer bits cost a model: how far the distribution of each next token is from that of the
  * file's dequantised weights in float32, teacher-forced on the float32 model's own answers to chats
@@ -28,11 +28,14 @@ const { values: flags } = readFlags({
     isa: { type: "string" },
     texts: { type: "number", default: 10, min: 1 },
     tokens: { type: "number", default: 120, min: 2 },
-    peer: { type: "boolean", default: true },
+    "without-peer": { type: "boolean", default: false },
     out: { type: "string" },
   },
 });
-if (flags.model === undefined) throw new Error("--model FILE.gguf is wanted");
+if (flags.model === undefined) {
+  console.error("Cannot compare: --model FILE.gguf is wanted");
+  process.exit(2);
+}
 
 const SUBJECTS = [
   "Tell me how a lighthouse works.",
@@ -145,7 +148,7 @@ try {
     results[format] = divergence.summary();
     console.error(format, JSON.stringify(results[format]));
   }
-  if (flags.peer) {
+  if (!flags["without-peer"]) {
     installPeer();
     const asked = join(folder, "texts.json");
     writeFileSync(asked, JSON.stringify(texts));

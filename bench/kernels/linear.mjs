@@ -14,6 +14,7 @@ import { availableIsas } from "../../dist/devices/cpu/isa.js";
 import { isBuilt, loadLibrary } from "../../dist/devices/cpu/library.js";
 import { BLOCK_TYPES } from "../../dist/tensor/index.js";
 import { readFlags } from "../../tools/flags.mjs";
+import { randomBlocks } from "../gguf-blocks.mjs";
 import { describeMachine, median } from "../machine.mjs";
 import { measureLimits } from "./limits.mjs";
 
@@ -44,8 +45,6 @@ const LAYERS = {
     [1536, 8960],
   ],
 };
-/** Where a type has its f16 scale; 0 for the others. */
-const SCALE_AT = { Q2_K: 80, Q3_K: 108, Q6_K: 208 };
 /** Weights of one measurement: more than the last-level cache, so that every step reads memory. */
 const WEIGHT_BYTES = 96e6;
 const MIN_MS = 40;
@@ -114,8 +113,7 @@ async function checkBits() {
 }
 
 async function product(on, { name, count, rows, columns }) {
-  const type = BLOCK_TYPES.find((each) => each.name === name);
-  const packed = { type: name, blocks: () => randomBlocks(type, rows * columns) };
+  const packed = { type: name, blocks: () => blocksOf(name, rows * columns) };
   const source = { name, dtype: "f32", shape: [rows, columns], packed, discard() {} };
   const weight = on.pack([source], { format: "q8" });
   const values = on.allocate("f32", [count, columns]);
@@ -138,7 +136,7 @@ function packLayers(shapes, format) {
     const source = { name: "w", dtype: "f32", shape: [outputs, inputs], discard() {} };
     const type = BLOCK_TYPES.find(({ name }) => name === format);
     if (type !== undefined) {
-      const packed = { type: type.name, blocks: () => randomBlocks(type, outputs * inputs) };
+      const packed = { type: type.name, blocks: () => blocksOf(type.name, outputs * inputs) };
       return device.pack([{ ...source, packed }], { format: "q8" });
     }
     const values = Float32Array.from({ length: outputs * inputs }, (_, i) => Math.sin(i));
@@ -151,17 +149,9 @@ function packLayers(shapes, format) {
   return [first, ...Array.from({ length: count - 1 }, () => shapes.map(pack))];
 }
 
-/** Any bits, with scales of 0.01. */
-function randomBlocks({ name, columns, bytes }, elements) {
-  const blocks = new Uint8Array((elements / columns) * bytes);
-  for (let i = 0; i < blocks.length; i++) blocks[i] = Math.imul(i, 2654435761) >>> 24;
-  const view = new DataView(blocks.buffer);
-  for (let at = 0; at < blocks.length; at += bytes) {
-    view.setUint16(at + (SCALE_AT[name] ?? 0), 0x211f, true);
-    if (name.endsWith("_1") || ["Q4_K", "Q5_K"].includes(name)) view.setUint16(at + 2, 0, true);
-    if (name === "Q2_K") view.setUint16(at + 82, 0, true);
-  }
-  return blocks;
+function blocksOf(name, elements) {
+  const random = () => 0.25;
+  return randomBlocks({ type: name.toLowerCase(), count: elements, deviation: 0.02, random });
 }
 
 /** Median time of all layers' products for `rows` rows. */

@@ -6,7 +6,7 @@
 // half-precision number of the whole block of 256 ("super"), or a power of two.
 //
 // Source  ggml's block formats (ggml-org/ggml, ggml-quants); MXFP4 of the OCP microscaling
-//         formats. src/devices/reference/block-types.ts has the definition.
+//         formats. src/devices/reference/blocks.ts has the definition.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace perigee {
 
-/// Same order as BLOCK_TYPES in src/devices/block-types.ts.
+/// Same order as BLOCK_TYPES in src/tensor/block-types.ts.
 enum class BlockType : int64_t {
   q4_0 = 0,
   q4_1 = 1,

@@ -16,7 +16,8 @@
 //            of byte b of word s / 4
 //   2 bits   word s / 4:       bits 2 * (s % 4) of byte b
 //   3 bits   as 2 bits, then a word whose byte b has the highest bit of step s as bit s
-// So a word that is read serves 2 to 8 steps, and memory has no more bits than the file.
+// So a word that is read serves up to 8 steps, and numbers take as many bits as in the file. Small
+// scales take a byte each: Q4_K and Q5_K have 3 % more bytes than the file, Q2_K 19 %.
 #pragma once
 
 #include "block-types.h"

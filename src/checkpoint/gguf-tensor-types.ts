@@ -3,7 +3,7 @@
  * Source: the GGUF specification (ggml-org/ggml, docs/gguf.md) and its quantisation formats.
  */
 
-import type { BlockType } from "#tensor";
+import { type BlockType, blockSize } from "#tensor";
 import {
   dequantizeQ4_0,
   dequantizeQ4_1,
@@ -39,32 +39,28 @@ function plain(name: string, blockBytes: number, dtype: WeightDType): GgufTensor
   return { name, blockElements: 1, blockBytes, dtype, blocks: null };
 }
 
-function blocks(
-  type: BlockType,
-  size: { readonly elements: number; readonly bytes: number },
-  dequantize: BlockDequantizer,
-): GgufTensorType {
-  const { elements: blockElements, bytes: blockBytes } = size;
+function blocks(type: BlockType, dequantize: BlockDequantizer): GgufTensorType {
+  const { columns: blockElements, bytes: blockBytes } = blockSize(type);
   return { name: type, blockElements, blockBytes, dtype: "f32", blocks: { type, dequantize } };
 }
 
 const TYPES: ReadonlyMap<number, GgufTensorType> = new Map([
   [0, plain("F32", 4, "f32")],
   [1, plain("F16", 2, "f16")],
-  [2, blocks("Q4_0", { elements: 32, bytes: 18 }, dequantizeQ4_0)],
-  [3, blocks("Q4_1", { elements: 32, bytes: 20 }, dequantizeQ4_1)],
-  [6, blocks("Q5_0", { elements: 32, bytes: 22 }, dequantizeQ5_0)],
-  [7, blocks("Q5_1", { elements: 32, bytes: 24 }, dequantizeQ5_1)],
-  [8, blocks("Q8_0", { elements: 32, bytes: 34 }, dequantizeQ8_0)],
-  [10, blocks("Q2_K", { elements: 256, bytes: 84 }, dequantizeQ2K)],
-  [11, blocks("Q3_K", { elements: 256, bytes: 110 }, dequantizeQ3K)],
-  [12, blocks("Q4_K", { elements: 256, bytes: 144 }, dequantizeQ4K)],
-  [13, blocks("Q5_K", { elements: 256, bytes: 176 }, dequantizeQ5K)],
-  [14, blocks("Q6_K", { elements: 256, bytes: 210 }, dequantizeQ6K)],
-  [20, blocks("IQ4_NL", { elements: 32, bytes: 18 }, dequantizeIQ4NL)],
-  [23, blocks("IQ4_XS", { elements: 256, bytes: 136 }, dequantizeIQ4XS)],
+  [2, blocks("Q4_0", dequantizeQ4_0)],
+  [3, blocks("Q4_1", dequantizeQ4_1)],
+  [6, blocks("Q5_0", dequantizeQ5_0)],
+  [7, blocks("Q5_1", dequantizeQ5_1)],
+  [8, blocks("Q8_0", dequantizeQ8_0)],
+  [10, blocks("Q2_K", dequantizeQ2K)],
+  [11, blocks("Q3_K", dequantizeQ3K)],
+  [12, blocks("Q4_K", dequantizeQ4K)],
+  [13, blocks("Q5_K", dequantizeQ5K)],
+  [14, blocks("Q6_K", dequantizeQ6K)],
+  [20, blocks("IQ4_NL", dequantizeIQ4NL)],
+  [23, blocks("IQ4_XS", dequantizeIQ4XS)],
   [30, plain("BF16", 2, "bf16")],
-  [39, blocks("MXFP4", { elements: 32, bytes: 17 }, dequantizeMXFP4)],
+  [39, blocks("MXFP4", dequantizeMXFP4)],
 ]);
 
 /** The other GGUF type numbers, for messages about unsupported types. */

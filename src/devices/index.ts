@@ -5,6 +5,7 @@
  *   ops.ts              the contract: ops of a step, with shapes
  *   attention-inputs.ts inputs of the ops of attention, and of moves of tokens
  *   device-data.ts      formats of weights and KV, handles of a device's memory
+ *   weight-source.ts    checks matrices of files before they are packed
  *   op-table.ts         makes a device's methods from its functions
  *   block-pairs.ts      checks the lists of moves
  *   host-slots.ts       slots by which tensors pass between processes

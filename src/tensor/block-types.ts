@@ -2,6 +2,9 @@
  * Types of quantised blocks, as GGUF files store matrices: a block is so many consecutive columns
  * of a row, in so many bytes. Rows are whole blocks. Source: ggml's block formats.
  */
+import { assert } from "#base";
+
+/** All of them; native code has them in the same order. */
 export const BLOCK_TYPES = [
   { name: "Q4_0", columns: 32, bytes: 18 },
   { name: "Q4_1", columns: 32, bytes: 20 },
@@ -21,9 +24,15 @@ export const BLOCK_TYPES = [
 /** The name of a type, as files have it. */
 export type BlockType = (typeof BLOCK_TYPES)[number]["name"];
 
+/** A type's elements and bytes of a block. */
+export function blockSize(type: BlockType): (typeof BLOCK_TYPES)[number] {
+  const found = BLOCK_TYPES.find(({ name }) => name === type);
+  assert(found !== undefined, `Cannot size blocks of ${type}: no such type`);
+  return found;
+}
+
 /** The bytes of `rows` rows of `columns` in blocks of `type`; null if rows are no whole blocks. */
 export function blocksBytes(type: BlockType, rows: number, columns: number): number | null {
-  const found = BLOCK_TYPES.find(({ name }) => name === type);
-  if (found === undefined || columns % found.columns !== 0) return null;
-  return rows * (columns / found.columns) * found.bytes;
+  const block = blockSize(type);
+  return columns % block.columns === 0 ? rows * (columns / block.columns) * block.bytes : null;
 }

@@ -11,7 +11,7 @@
  *
  * @module
  */
-export { BLOCK_TYPES, type BlockType, blocksBytes } from "./block-types.ts";
+export { BLOCK_TYPES, type BlockType, blockSize, blocksBytes } from "./block-types.ts";
 export { decodeFloats } from "./decode.ts";
 export { bytesOf, type DType } from "./dtype.ts";
 export { findNonFinite } from "./finite.ts";

@@ -1,9 +1,7 @@
 /** Random quantised blocks whose weights are about 0.02 large, and edge ones. */
 import type { PackedBlocks, WeightSource } from "#devices";
-import { BLOCK_TYPES, type BlockType, f16FromF32 } from "#tensor";
+import { type BlockType, blockSize, f16FromF32 } from "#tensor";
 import { decodeBlocks } from "../../src/devices/reference/blocks.ts";
-
-type Size = (typeof BLOCK_TYPES)[number];
 
 /** Bytes of the f16 scales and minima in a block, and what they are multiplied by. */
 const HALVES: Readonly<Record<BlockType, { scale: number; min?: number; weight: number }>> = {
@@ -33,7 +31,7 @@ export function randomWords(seed: number): () => number {
 
 /** Random bits with scales that make weights of about 0.02. */
 export function randomBlocks(type: BlockType, rows: number, columns: number, seed: number) {
-  const size = sizeOf(type);
+  const size = blockSize(type);
   const blocks = new Uint8Array((rows * columns * size.bytes) / size.columns);
   const next = randomWords(seed);
   for (let i = 0; i < blocks.length; i++) blocks[i] = next() >>> 13;
@@ -80,11 +78,4 @@ export function blockSource(
     bytes,
     discard: () => {},
   };
-}
-
-/** Elements of a block and its bytes. */
-export function sizeOf(type: BlockType): Size {
-  const found = BLOCK_TYPES.find(({ name }) => name === type);
-  if (found === undefined) throw new Error(`no type ${type}`);
-  return found;
 }

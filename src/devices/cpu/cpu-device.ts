@@ -32,6 +32,7 @@ import {
   openLocalPool,
   THREAD_SCOPE,
 } from "../local-pools.ts";
+import { checkedBytes } from "../weight-source.ts";
 import { CpuOps } from "./cpu-ops.ts";
 import {
   activationOf,
@@ -49,7 +50,6 @@ import { type CpuLibrary, loadLibrary } from "./library.ts";
 import { availableMemory, CpuMemory } from "./memory.ts";
 import { type BlockMemory, moveBlocks } from "./move-blocks.ts";
 import { packMatrix } from "./pack.ts";
-import { checkedBytes } from "./pack-source.ts";
 import { Params } from "./params.ts";
 import { Replays } from "./replays.ts";
 

@@ -1,8 +1,9 @@
 import { assert, EngineError } from "#base";
 import { BLOCK_TYPES, type BlockType, blocksBytes, formatShape } from "#tensor";
 import type { WeightSource } from "../device.ts";
+import { checkedBytes, extentsOf } from "../weight-source.ts";
+import type { PackContext } from "./context.ts";
 import { CpuMatrix, elementCode } from "./handles.ts";
-import { checkedBytes, extentsOf, type PackContext } from "./pack-source.ts";
 import { Params } from "./params.ts";
 
 /** Most segments of a matrix (native/cpu/packed-matrix.h). */

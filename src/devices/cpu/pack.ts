@@ -1,9 +1,9 @@
-import { assert } from "#base";
 import { formatShape } from "#tensor";
 import type { PackOptions, WeightSource } from "../device.ts";
+import { checkedBytes, extentsOf, stackedExtents } from "../weight-source.ts";
+import type { PackContext } from "./context.ts";
 import { CpuMatrix, elementCode, formatCode } from "./handles.ts";
 import { packBlocks } from "./pack-blocks.ts";
-import { checkedBytes, extentsOf, type PackContext } from "./pack-source.ts";
 import { Params } from "./params.ts";
 
 /**
@@ -16,14 +16,8 @@ export function packMatrix(
   options: PackOptions,
 ): CpuMatrix {
   const transposed = options.transposed === true;
-  const extents = sources.map((source) => extentsOf(source, transposed));
-  const columns = extents[0]?.columns ?? 0;
+  const { rows, columns } = stackedExtents(sources, transposed);
   const names = sources.map((source) => source.name).join(", ");
-  assert(
-    extents.every((each) => each.columns === columns),
-    `Cannot stack ${names}: equal columns wanted`,
-  );
-  const rows = extents.reduce((sum, each) => sum + each.rows, 0);
   if (options.format === "q8") {
     return packBlocks({ library, memory, pool }, sources, { rows, columns, transposed });
   }
@@ -33,8 +27,8 @@ export function packMatrix(
 
   const params = new Params(9);
   let firstRow = 0;
-  sources.forEach((source, index) => {
-    const sourceRows = extents[index]?.rows ?? 0;
+  for (const source of sources) {
+    const { rows: sourceRows } = extentsOf(source, transposed);
     library.pack(
       params.fill(
         pool,
@@ -51,6 +45,6 @@ export function packMatrix(
     );
     source.discard();
     firstRow += sourceRows;
-  });
+  }
   return new CpuMatrix(options.format, rows, columns, bytes, address);
 }

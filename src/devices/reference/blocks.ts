@@ -11,7 +11,7 @@
  *
  * Source: ggml's block_* structures.
  */
-import { BLOCK_TYPES, type BlockType, f32FromF16 } from "#tensor";
+import { type BlockType, blockSize, f32FromF16 } from "#tensor";
 
 /** Columns that share a scale here. */
 export const SCALE_COLUMNS = 16;
@@ -192,7 +192,7 @@ export function decodeBlocks(
   start: number,
   out: BlockRow,
 ): void {
-  const size = BLOCK_TYPES.find(({ name }) => name === type) ?? BLOCK_TYPES[0];
+  const size = blockSize(type);
   for (let column = 0, at = start; column < out.numbers.length; column += size.columns) {
     DECODERS[type](new DataView(blocks.buffer, blocks.byteOffset + at, size.bytes), out, column);
     at += size.bytes;

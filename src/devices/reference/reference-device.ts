@@ -32,6 +32,7 @@ import {
   openLocalPool,
   THREAD_SCOPE,
 } from "../local-pools.ts";
+import { stackedExtents } from "../weight-source.ts";
 import { acceptTrees } from "./accept-trees.ts";
 import { activate } from "./activate.ts";
 import { add } from "./add.ts";
@@ -141,15 +142,7 @@ export class ReferenceDevice implements Device {
 
   pack(sources: readonly WeightSource[], options: PackOptions): WeightMatrix {
     const transposed = options.transposed === true;
-    const extents = sources.map(({ shape: [first = 0, second = 0] }) =>
-      transposed ? { rows: second, columns: first } : { rows: first, columns: second },
-    );
-    const columns = extents[0]?.columns ?? 0;
-    const rows = extents.reduce((sum, each) => sum + each.rows, 0);
-    assert(
-      extents.every((each) => each.columns === columns),
-      `Cannot stack ${sources.map((source) => source.name).join(", ")}: columns differ`,
-    );
+    const { rows, columns } = stackedExtents(sources, transposed);
     const packed = orOutOfMemory(`a matrix ${formatShape([rows, columns])}`, () =>
       PackedRows.allocateMatrix(options.format, rows, columns),
     );

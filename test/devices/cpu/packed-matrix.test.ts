@@ -2,9 +2,9 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { Device, WeightMatrix, WeightSource } from "#devices";
 import { ReferenceDevice } from "#devices";
-import { BLOCK_TYPES, type BlockType } from "#tensor";
+import { BLOCK_TYPES, type BlockType, blockSize } from "#tensor";
 import { CpuDevice } from "../../../src/devices/cpu/cpu-device.ts";
-import { blockSource, randomBlocks, sizeOf } from "../../support/random-blocks.ts";
+import { blockSource, randomBlocks } from "../../support/random-blocks.ts";
 import { expectSameBits } from "../../support/same-bits.ts";
 import { activationOf, cpuDevices, randomFloats, sourceOf, worstError } from "./linear-material.ts";
 
@@ -23,7 +23,7 @@ afterAll(() => {
 });
 
 function columnsOf(type: BlockType): number {
-  return sizeOf(type).columns === 256 ? 768 : 352;
+  return blockSize(type).columns === 256 ? 768 : 352;
 }
 
 function randomSource(type: BlockType, rows: number, seed: number): WeightSource {
@@ -147,7 +147,8 @@ describe.for(devices)("matrices of blocks on $isa", ({ isa, device }) => {
     (type) => {
       const columns = columnsOf(type);
       const blocks = randomBlocks(type, 2, columns, 14);
-      const at = sizeOf(type).bytes === 84 ? 80 : ({ Q3_K: 108, Q6_K: 208 }[type as string] ?? 0);
+      const at =
+        blockSize(type).bytes === 84 ? 80 : ({ Q3_K: 108, Q6_K: 208 }[type as string] ?? 0);
       new DataView(blocks.buffer).setUint16(at, 0x7e00, true);
       expect(() => pack(device, blockSource(type, [2, columns], blocks))).toThrow(
         /scales must be finite, those of 1 blocks/,

@@ -1,4 +1,3 @@
-import { assert, EngineError } from "#base";
 import { KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
 import {
   CudaMatrix,
@@ -11,6 +10,7 @@ import {
 import type { FileUploads } from "#devices/cuda/weights";
 import { bytesOf, elementCount, formatShape } from "#tensor";
 import type { PackOptions, RandomElements, WeightSource } from "../../device.ts";
+import { checkedBytes, extentsOf, stackedExtents } from "../../weight-source.ts";
 import { type CudaContext, elementGrid } from "./context.ts";
 
 /** Context of packing besides the weights. */
@@ -48,14 +48,8 @@ export function packMatrix(
   options: PackOptions,
 ): CudaMatrix {
   const transposed = options.transposed === true;
-  const extents = sources.map((source) => extentsOf(source, transposed));
-  const columns = extents[0]?.columns ?? 0;
+  const { rows, columns } = stackedExtents(sources, transposed);
   const names = sources.map((source) => source.name).join(", ");
-  assert(
-    extents.every((each) => each.columns === columns),
-    `Cannot stack ${names}: equal columns wanted`,
-  );
-  const rows = extents.reduce((sum, each) => sum + each.rows, 0);
   const what = `${names} ${formatShape([rows, columns])}`;
   const bytes = rows * rowBytes(options.format, columns);
   const matrix = new CudaMatrix(options.format, rows, columns, pack.memory.allocate(bytes, what));
@@ -64,12 +58,12 @@ export function packMatrix(
     pack.memory.fill(matrix.address, bytes, 0);
 
   let firstRow = 0;
-  sources.forEach((source, index) => {
+  for (const source of sources) {
     const [, sourceColumns = 1] = source.shape;
     packSource(pack, source, { rows: matrix, firstRow, transposed, sourceColumns });
     source.discard();
-    firstRow += extents[index]?.rows ?? 0;
-  });
+    firstRow += extentsOf(source, transposed).rows;
+  }
   return matrix;
 }
 
@@ -175,25 +169,4 @@ function makeElements(
 /** Fields of `Placement` in native/cuda/pack.cu. */
 function placementOf({ rows, sourceColumns, transposed, firstRow }: Target) {
   return [...rows.params, sourceColumns, transposed ? 1 : 0, firstRow] as const;
-}
-
-/** Rows and columns of the matrix that a source describes. */
-function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
-  const [first = 0, second = 0] = source.shape;
-  assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
-  return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
-}
-
-/** The source's bytes; their number must match its shape. */
-function checkedBytes(source: WeightSource): Uint8Array {
-  const bytes = source.bytes();
-  const wanted = elementCount(source.shape) * bytesOf(source.dtype);
-  if (bytes.byteLength < wanted) {
-    throw new EngineError(
-      "CHECKPOINT_INVALID",
-      `Cannot read ${source.name}: ${wanted} bytes wanted for ${source.dtype} ` +
-        `${formatShape(source.shape)}, the file has ${bytes.byteLength}`,
-    );
-  }
-  return bytes;
 }

@@ -1,24 +1,32 @@
-/** What packing takes from a source, checked. */
+/** What every device asks of the matrices of a file before it packs them. */
 import { assert, EngineError } from "#base";
 import { bytesOf, elementCount, formatShape } from "#tensor";
-import type { WeightSource } from "../device.ts";
-import type { CpuLibrary } from "./library.ts";
-import type { CpuMemory } from "./memory.ts";
+import type { WeightSource } from "./device.ts";
 
-export interface PackContext {
-  readonly library: CpuLibrary;
-  readonly memory: CpuMemory;
-  readonly pool: bigint;
+export interface MatrixExtents {
+  readonly rows: number;
+  readonly columns: number;
 }
 
 /** Rows and columns of the matrix that a source describes. */
-export function extentsOf(
-  source: WeightSource,
-  transposed: boolean,
-): { rows: number; columns: number } {
+export function extentsOf(source: WeightSource, transposed: boolean): MatrixExtents {
   const [first = 0, second = 0] = source.shape;
   assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
   return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
+}
+
+/** Of matrices stacked by rows, whose columns must agree. */
+export function stackedExtents(
+  sources: readonly WeightSource[],
+  transposed: boolean,
+): MatrixExtents {
+  const extents = sources.map((source) => extentsOf(source, transposed));
+  const columns = extents[0]?.columns ?? 0;
+  assert(
+    extents.every((each) => each.columns === columns),
+    () => `Cannot stack ${sources.map(({ name }) => name).join(", ")}: equal columns wanted`,
+  );
+  return { rows: extents.reduce((sum, each) => sum + each.rows, 0), columns };
 }
 
 /**
