@@ -85,6 +85,13 @@ export const ServerOptions = z
       .enum(["auto", "hermes", "llama3_json", "none"])
       .default("auto")
       .describe("How tool calls are read from a model's text; auto: by what the text begins with."),
+    moveKnownNoise: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Move what coding agents put before their system prompt and change with every request (a " +
+          "billing header) behind the conversation, so that the prefix cache hits; usage says so.",
+      ),
     allowRequestChatTemplate: z
       .boolean()
       .default(false)

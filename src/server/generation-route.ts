@@ -4,8 +4,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
 import { admitted } from "./admitted.ts";
 import type { Call, ServerContext } from "./context.ts";
+import { type Dialect, OPENAI } from "./dialect.ts";
 import { checkDuty } from "./duty.ts";
-import { EventStream, eventText } from "./event-stream.ts";
+import { EventStream } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
 import { searchesFiles } from "./openai/file-search.ts";
@@ -18,15 +19,22 @@ export const CHAT_PATH = "/v1/chat/completions";
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
+/** One route that uses the engine. */
+export interface GenerationRoute {
+  readonly path: string;
+  readonly handler: CallHandler;
+  /** Default: OpenAI's. */
+  readonly dialect?: Dialect;
+}
+
 /** Registers `POST path`. The handler's signal is aborted as soon as the client disconnects. */
 export function generationRoute(
   app: FastifyInstance,
   context: ServerContext,
-  path: string,
-  handler: CallHandler,
+  { path, handler, dialect = OPENAI }: GenerationRoute,
 ): void {
   const { admission, relay } = context;
-  app.post(path, async (request, reply) => {
+  app.post(path, { config: { dialect } }, async (request, reply) => {
     if (relay !== null && path === CHAT_PATH && searchesFiles(request.body)) {
       return await relay(request, reply);
     }
@@ -40,10 +48,11 @@ export function generationRoute(
         usage: new UsageCounter(),
       };
       noteCall(request, call);
+      reply.headers(dialect.headers(request.id));
       const answer = await handler(context, request.body, call);
       if (answer.kind === "events") {
         const { streamKeepAliveMs: keepAliveMs } = context.config;
-        return await sendEvents({ request, reply, signal, keepAliveMs }, answer.events);
+        return await sendEvents({ request, reply, signal, keepAliveMs, dialect }, answer.events);
       }
       signal.throwIfAborted();
       if (answer.kind === "json") return await reply.send(answer.value);
@@ -59,6 +68,7 @@ interface Receiver {
   readonly signal: AbortSignal;
   /** Maximum silence before a keep-alive comment. */
   readonly keepAliveMs: number;
+  readonly dialect: Dialect;
 }
 
 /**
@@ -66,16 +76,18 @@ interface Receiver {
  * if the first event takes longer than `keepAliveMs`, failures are events.
  */
 async function sendEvents(
-  { request, reply, signal, keepAliveMs }: Receiver,
+  { request, reply, signal, keepAliveMs, dialect }: Receiver,
   events: AsyncGenerator<string>,
 ): Promise<FastifyReply> {
   const first = events.next();
   const isLate = await outlasts(first, keepAliveMs);
   signal.throwIfAborted();
   reply.hijack();
-  const stream = new EventStream(reply.raw, { headers: reply.getHeaders(), keepAliveMs, signal });
+  const headers = reply.getHeaders();
+  const form = dialect.stream;
+  const stream = new EventStream(reply.raw, { headers, keepAliveMs, signal, form });
   try {
-    if (isLate) stream.comment("keep-alive");
+    if (isLate) stream.keepAlive();
     let next = await first;
     while (next.done !== true && !stream.closed && !signal.aborted) {
       const full = stream.send(next.value);
@@ -88,7 +100,7 @@ async function sendEvents(
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
       // Sends the failure without waiting for the reader.
-      void stream.send(eventText(failure.body));
+      void stream.send(dialect.failureItem(failure, request.id));
       if (signal.aborted) stream.cutOff();
     }
   } finally {

@@ -14,6 +14,9 @@
  *   generation-route.ts   routes that use the engine; admitted.ts: requests in work, disconnects
  *   extension.ts          what another layer adds: routes, answers from files
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
+ *   anthropic/            Anthropic's messages, as chats of openai/ in another form
+ *   ollama/               a subset of Ollama's API, likewise
+ *   dialect.ts            how an API that is not OpenAI's writes failures and streams
  *   operations.ts         health, version, metrics, server info
  *   worker-info.ts        what routers read of a worker; load-routes.ts: what those of other
  *                         engines do
@@ -41,9 +44,12 @@
  *
  * @module
  */
-export { isLoopback } from "./access.ts";
+export { isLoopback, keysOf } from "./access.ts";
+export { ANTHROPIC } from "./anthropic/anthropic-dialect.ts";
+export { messagesPromptTokens } from "./anthropic/message-prompt.ts";
 export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
+export { type Dialect, OPENAI } from "./dialect.ts";
 export { EventStream, eventText } from "./event-stream.ts";
 export type { Admit, ServerExtension } from "./extension.ts";
 export { createHttpApp, openApp } from "./http-app.ts";
@@ -70,6 +76,7 @@ export {
   searchesFiles,
 } from "./openai/file-search.ts";
 export { fieldError, parseRequest } from "./openai/parse-request.ts";
+export { beginsWithNoise } from "./openai/prompt-noise.ts";
 export {
   chatPromptTokens,
   completionPromptTokens,

@@ -101,7 +101,7 @@ export class ToyModel implements ServedModel {
         pooling: ["mean"],
         normalized: true,
         dimensions: 8,
-        tokensMax: CONTEXT_MAX,
+        tokensMax: CONTEXT_MAX - 1,
         declared: true,
         prompts: {},
         defaultPrompt: null,

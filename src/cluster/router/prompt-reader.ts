@@ -1,7 +1,12 @@
 /** What routing reads of a request: its prompt as ids, or what stands for them. */
 import { EngineError, isPlainObject } from "#base";
 import { type DispatchRequest, hashText } from "#cluster/routing";
-import { chatPromptTokens, completionPromptTokens } from "#server";
+import {
+  beginsWithNoise,
+  chatPromptTokens,
+  completionPromptTokens,
+  messagesPromptTokens,
+} from "#server";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { RemoteTokens } from "./remote-tokens.ts";
@@ -41,7 +46,10 @@ export class PromptReader {
     const own = await this.#ownTokens(request, signal);
     const [first = []] = own ?? [];
     if (own !== null) {
-      return readPrompts(request, Uint32Array.from(first), { origin: "router", own });
+      // A worker moves noise in a prompt or leaves it, as its operator wants, and says so.
+      const isSent = request.kind !== "messages" && !beginsWithNoise(request.body.messages);
+      const tokens = Uint32Array.from(first);
+      return readPrompts(request, tokens, { origin: "router", own: isSent ? own : null });
     }
     const given = givenIds(request);
     if (given !== null) return readPrompts(request, given, { origin: "router", own: null });
@@ -65,6 +73,7 @@ export class PromptReader {
     if (source === null || request.isPrivate) return null;
     try {
       if (kind === "chat") return [await chatPromptTokens(source, body, signal)];
+      if (kind === "messages") return [await messagesPromptTokens(source, body, signal)];
       if (kind !== "completions" || !isText(body.prompt)) return null;
       return await completionPromptTokens(source, body, signal);
     } catch (error) {

@@ -1,9 +1,9 @@
 /** Routes that a worker answers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
-import { eventText, httpFailure, logFailure } from "#server";
+import { ANTHROPIC, type Dialect, httpFailure, keysOf, logFailure, OPENAI } from "#server";
 import { freshSeed, type RouterContext } from "./context.ts";
-import { type GenerationRequest, readRequest } from "./generation-request.ts";
+import { type GenerationRequest, isGenerating, readRequest } from "./generation-request.ts";
 import { Relay } from "./relay.ts";
 import { passedHeaders } from "./relay-answers.ts";
 import type { RelayAnswer } from "./relay-order.ts";
@@ -15,6 +15,8 @@ const MS_PER_SECOND = 1000;
 export const RELAYED_PATHS = [
   "/v1/chat/completions",
   "/v1/completions",
+  "/v1/messages",
+  "/v1/messages/count_tokens",
   "/v1/embeddings",
   "/v1/rerank",
   "/rerank",
@@ -29,8 +31,16 @@ export const RELAYED_PATHS = [
 
 export function relayRoutes(app: FastifyInstance, context: RouterContext): void {
   for (const path of RELAYED_PATHS) {
-    app.post(path, async (request, reply) => relayRequest(context, path, request, reply));
+    const config = { dialect: dialectOf(path) };
+    app.post(path, { config }, async (request, reply) =>
+      relayRequest(context, path, request, reply),
+    );
   }
+}
+
+/** In which the router itself says what fails; workers' answers are relayed as they are. */
+function dialectOf(path: string): Dialect {
+  return path.startsWith("/v1/messages") ? ANTHROPIC : OPENAI;
 }
 
 async function relayRequest(
@@ -73,15 +83,14 @@ export function plannedFields(
   { kind, id, deadlines, isBatch, choiceCount }: GenerationRequest,
   arrivedMs: number,
 ) {
-  const isGenerated = kind === "chat" || kind === "completions";
+  const isGenerated = isGenerating(kind);
   return { id, arrivedMs, isBatch, isGenerated, deadlines, choices: choiceCount };
 }
 
 /** Keys that were not checked are none: a client could make up as many as it likes. */
 function keyOf({ config }: RouterContext, { headers }: FastifyRequest): string {
-  return config.apiKey.length === 0
-    ? ""
-    : (headers.authorization ?? "").slice("bearer ".length).trim();
+  if (config.apiKey.length === 0) return "";
+  return keysOf(headers).find((key) => config.apiKey.includes(key)) ?? "";
 }
 
 /** Throws SHUTTING_DOWN and QUEUE_FULL. */
@@ -140,5 +149,6 @@ function endWithError(request: FastifyRequest, reply: FastifyReply, error: unkno
   const failure = httpFailure(error);
   logFailure(request.log, error, failure);
   if (raw.destroyed || raw.writableEnded) return;
-  raw.end(`\n\n${eventText(failure.body)}data: [DONE]\n\n`);
+  const { dialect = OPENAI } = request.routeOptions.config;
+  raw.end(`\n\n${dialect.failureItem(failure, request.id)}${dialect.stream.end}`);
 }

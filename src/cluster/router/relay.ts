@@ -24,7 +24,7 @@ import type {
   RelayTools,
 } from "./relay-order.ts";
 import { isStale } from "./role-news.ts";
-import { LineReader, type StreamReader } from "./stream-reader.ts";
+import { lineReader, type StreamReader } from "./stream-reader.ts";
 import type { Watched } from "./sweep.ts";
 import type { Waiting } from "./waiting-room.ts";
 import { answerText, isMarkable } from "./worker-body.ts";
@@ -59,7 +59,7 @@ export class Relay implements Watched {
     this.#order = order;
     this.#client = new ClientStream(response);
     this.#mayWait = request.kind !== "other";
-    const isMarked = request.stream && !request.isPrivate;
+    const isMarked = request.stream && !request.isPrivate && request.kind !== "messages";
     this.#marked = isMarked ? new MarkerReader(request.choiceCount) : null;
   }
 
@@ -357,7 +357,7 @@ export class Relay implements Watched {
   #readerFor({ info }: WorkerLink): StreamReader | null {
     const { request } = this.#order;
     if (!request.stream) return null;
-    return isMarkable(info) && this.#marked !== null ? this.#marked : new LineReader();
+    return isMarkable(info) && this.#marked !== null ? this.#marked : lineReader(request.kind);
   }
 
   #attemptAt(place: Place, reader: StreamReader | null): Attempt {

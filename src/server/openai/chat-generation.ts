@@ -1,9 +1,16 @@
-import type { GeneratedTokens, GenerateOptions, ServedModel, TokenPrompt } from "#engine";
+import type {
+  GeneratedTokens,
+  GenerateOptions,
+  RetentionConfig,
+  ServedModel,
+  TokenPrompt,
+} from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
 import { fieldError } from "./parse-request.ts";
 import { earlierAnswer, kvSourceOption, resumeUsage } from "./perigee-field.ts";
+import { moveNoise } from "./prompt-noise.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
@@ -31,16 +38,28 @@ export interface ChatGeneration {
   readonly withMarkers: boolean;
 }
 
+/** What other APIs than OpenAI's want of a chat. */
+export interface ChatWishes {
+  /** More new tokens than there is room for mean as many as there is room for. */
+  readonly mayExceedContext?: boolean;
+  /** Retention that depends on the prompt; null: none. `movedNoise` names what was moved in it. */
+  readonly retentionOf?: (
+    promptTokenIds: readonly number[],
+    movedNoise: readonly string[],
+  ) => Promise<RetentionConfig | null>;
+}
+
 /** Checks a chat request, renders its messages, and derives the engine's options. */
 export async function chatGeneration(
   context: ServerContext,
   request: ChatRequest,
   call: Call,
+  wishes: ChatWishes = {},
 ): Promise<ChatGeneration> {
   const { model, config } = context;
   const tools = toolUse(request, config.toolCallParser, context.newId);
   const structure = structuredOutput(request);
-  const options = {
+  const ownOptions = {
     ...samplingOptions(
       { ...request, max_tokens: request.max_completion_tokens ?? request.max_tokens },
       {
@@ -55,21 +74,18 @@ export async function chatGeneration(
   };
   const { perigee } = request;
   const earlier = earlierAnswer(request, {
-    ...{ prompts: 1, n: options.n ?? 1, isBeamSearch: options.beamWidth != null },
+    ...{ prompts: 1, n: ownOptions.n ?? 1, isBeamSearch: ownOptions.beamWidth != null },
   });
-  const { contextTokensMax } = model.info;
-  const ids =
-    perigee?.prompt_token_ids ??
-    (await chatTokens(context, request, {
-      tools: tools.shown,
-      tokensMax: request.truncate_prompt_tokens == null ? contextTokensMax : null,
-      signal: call.signal,
-    }));
-  const promptTokenIds = truncatePrompt(ids, request, {
-    contextTokensMax,
-    maxTokens: options.maxTokens ?? null,
+  const promptTokenIds = await promptOf(context, request, {
+    ...{ tools: tools.shown, maxTokens: ownOptions.maxTokens ?? null, signal: call.signal },
   });
-  checkRoom(promptTokenIds.length, contextTokensMax, request);
+  if (wishes.mayExceedContext !== true) {
+    checkRoom(promptTokenIds.length, model.info.contextTokensMax, request);
+  }
+  const moved = config.moveKnownNoise ? moveNoise(request.messages).moved : [];
+  call.usage.moved(moved);
+  const retention = await wishes.retentionOf?.(promptTokenIds, moved);
+  const options = { ...ownOptions, ...(retention != null && { retention }) };
   const generated = earlier?.generated[0] ?? null;
   if (earlier !== null) resumeUsage(call.usage, earlier);
   return {
@@ -91,6 +107,26 @@ export async function chatGeneration(
     earlier: generated,
     withMarkers: perigee?.markers === true,
   };
+}
+
+interface PromptMaking {
+  readonly tools: readonly unknown[];
+  readonly maxTokens: number | null;
+  readonly signal: AbortSignal;
+}
+
+/** The ids that a router has made, or else the rendered conversation's; truncated as asked for. */
+async function promptOf(
+  context: ServerContext,
+  request: ChatRequest,
+  { tools, maxTokens, signal }: PromptMaking,
+): Promise<number[]> {
+  const { contextTokensMax } = context.model.info;
+  const tokensMax = request.truncate_prompt_tokens == null ? contextTokensMax : null;
+  const ids =
+    request.perigee?.prompt_token_ids ??
+    (await chatTokens(context, request, { tools, tokensMax, signal }));
+  return truncatePrompt(ids, request, { contextTokensMax, maxTokens });
 }
 
 /** The fields of a chat request that determine its prompt. */
@@ -115,7 +151,7 @@ interface Conversing {
 /** What renders conversations. */
 interface Renderer {
   readonly model: Pick<ServedModel, "chatPrompt">;
-  readonly config: Pick<ServerContext["config"], "allowRequestChatTemplate">;
+  readonly config: Pick<ServerContext["config"], "allowRequestChatTemplate" | "moveKnownNoise">;
 }
 
 /** The tokens of a rendered conversation. */
@@ -136,7 +172,8 @@ export async function chatTokens(
       "it is code that would run in the server; allow it with the option allowRequestChatTemplate",
     );
   }
-  const { promptTokenIds } = await model.chatPrompt(templateMessages(request.messages), {
+  const messages = config.moveKnownNoise ? moveNoise(request.messages).messages : request.messages;
+  const { promptTokenIds } = await model.chatPrompt(templateMessages(messages), {
     addGenerationPrompt: generates,
     continueFinalMessage: continues,
     tokensMax,

@@ -41,7 +41,7 @@ export async function chatPromptTokens(
 ): Promise<number[]> {
   const request = parseRequest(ChatPromptRequest, body);
   const tools = request.tool_choice === "none" ? [] : functionsOf(request.tools ?? []);
-  const config = { allowRequestChatTemplate: false };
+  const config = { allowRequestChatTemplate: false, moveKnownNoise: true };
   return chatTokens({ model, config }, request, { tools, tokensMax: null, signal });
 }
 

@@ -15,7 +15,8 @@ import type {
 } from "./tool-calls/tool-call-parser.ts";
 
 const toolName = z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, _ . or -");
-const functionTool = z.strictObject({
+/** A tool that clients run. */
+export const functionTool = z.strictObject({
   type: z.literal("function"),
   function: z.strictObject({
     name: toolName,

@@ -13,11 +13,16 @@ export interface Usage {
     readonly accepted_prediction_tokens: number;
     readonly rejected_prediction_tokens: number;
   };
-  /**
-   * Of the engine's own, where the request asked for it: bytes of the device's KV blocks times
-   * seconds that they were held, a shared block fully.
-   */
-  readonly perigee?: { readonly kv_byte_seconds: number };
+  /** Of the engine's own. */
+  readonly perigee?: {
+    /**
+     * Where the request asked for it: bytes of the device's KV blocks times seconds that they were
+     * held, a shared block fully.
+     */
+    readonly kv_byte_seconds?: number;
+    /** What was put behind the conversation, so that the prefix cache hits. */
+    readonly moved_noise?: readonly string[];
+  };
 }
 
 /** Tokens of a whole answer. */
@@ -39,6 +44,7 @@ export class UsageCounter {
   #earlierPrompts: ReadonlySet<number> = new Set();
   /** By prompt and sequence. */
   readonly #held = new Map<string, number>();
+  #movedNoise: readonly string[] = [];
 
   /** Of these prompts another worker's finds count, not this one's. */
   resume(prompts: ReadonlySet<number>, cachedTokens: number): void {
@@ -74,6 +80,11 @@ export class UsageCounter {
     if (kvByteSeconds !== undefined) this.#held.set(`${promptIndex}/${index}`, kvByteSeconds);
   }
 
+  /** Notes what was moved within the prompt, by name. */
+  moved(noise: readonly string[]): void {
+    this.#movedNoise = noise;
+  }
+
   usage(): Usage {
     let promptTokens = this.#scoredTokens;
     let cachedTokens = this.#earlierCachedTokens;
@@ -92,7 +103,19 @@ export class UsageCounter {
           rejected_prediction_tokens: this.#drafted - this.#accepted,
         },
       }),
-      ...(this.#held.size > 0 && { perigee: { kv_byte_seconds: this.#kvByteSeconds() } }),
+      ...this.#own(),
+    };
+  }
+
+  #own(): Pick<Usage, "perigee"> {
+    const isHeld = this.#held.size > 0;
+    const isMoved = this.#movedNoise.length > 0;
+    if (!isHeld && !isMoved) return {};
+    return {
+      perigee: {
+        ...(isHeld && { kv_byte_seconds: this.#kvByteSeconds() }),
+        ...(isMoved && { moved_noise: this.#movedNoise }),
+      },
     };
   }
 
