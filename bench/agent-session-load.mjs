@@ -33,10 +33,13 @@ const SENTENCES = [
   "A test that was not run is not known to pass.",
 ];
 
+/** Of a numbered sentence, with the bundled tokenizer. */
+const SENTENCE_TOKENS = 21;
+
 /** Text of about so many tokens of the bundled tokenizer. */
 function prose(tokens, seed) {
   const words = [];
-  for (let at = 0; words.length < tokens / 12; at++) {
+  for (let at = 0; words.length < tokens / SENTENCE_TOKENS; at++) {
     const place = (at * 7 + seed * 3) % SENTENCES.length;
     words.push(`${seed}.${at} ${SENTENCES[place]}`);
   }

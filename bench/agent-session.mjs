@@ -25,15 +25,21 @@ const { values: flags } = readFlags({
 });
 
 async function measured(folder, moveKnownNoise) {
-  await using llm = await LLM.load(folder, {
+  const llm = await LLM.load(folder, {
     ...{ device: "cpu", dtype: "float32", randomWeights: true },
     scheduler: { stepTokensMax: 2048 },
   });
-  await using server = await startServer(llm, {
-    ...{ port: 0, logLevel: "silent", servedModelName: ["tiny"], moveKnownNoise },
-  });
-  const session = { systemTokens: flags["system-tokens"], turns: flags.turns };
-  return await playSession({ url: server.url, model: "tiny", ...session });
+  try {
+    const server = await startServer(llm, {
+      ...{ port: 0, logLevel: "silent", servedModelName: ["tiny"], moveKnownNoise },
+    });
+    const session = { systemTokens: flags["system-tokens"], turns: flags.turns };
+    const rows = await playSession({ url: server.url, model: "tiny", ...session });
+    await server.close();
+    return rows;
+  } finally {
+    await llm.close();
+  }
 }
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-agent-session-"));
