@@ -76,7 +76,7 @@ export {
   searchesFiles,
 } from "./openai/file-search.ts";
 export { fieldError, parseRequest } from "./openai/parse-request.ts";
-export { beginsWithNoise } from "./openai/prompt-noise.ts";
+export { beginsWithNoise, withoutNoise } from "./openai/prompt-noise.ts";
 export {
   chatPromptTokens,
   completionPromptTokens,

@@ -12,8 +12,10 @@ const RAG =
   /^1 document, 2 chunks\n18,240 \[\d\]\nfrom towns\.md under Sarvik\n.*Ilka Brand.*\n\d+ of \d+ prompt tokens were cached\n$/;
 
 const outputs: Readonly<Record<string, RegExp>> = {
+  "anthropic-1": /^text end_turn\n0 \d+ \d+\n$/,
   generate: /^A cache is … \(0, length\): .*The function returns … \(1, /s,
   "kv-cache": /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
+  "ollama-1": /^pocket stop\nI am Pocket.*\n$/,
   "openai-client": /^I am Pocket/,
   // Without a server; with one below.
   milvus: /^skipped: MILVUS must be a server's address, e.g. \S+\n$/,

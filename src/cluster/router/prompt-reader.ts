@@ -6,6 +6,7 @@ import {
   chatPromptTokens,
   completionPromptTokens,
   messagesPromptTokens,
+  withoutNoise,
 } from "#server";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
@@ -131,16 +132,31 @@ function isText(prompt: unknown): boolean {
   return Array.isArray(prompt) && typeof prompt[0] === "string";
 }
 
-/** The beginning of the prompt: its first message, or its text. */
+/** The beginning of the prompt: its instructions, its first message, or its text. */
 function leadingText(request: GenerationRequest): string {
-  const { messages } = request.body;
+  const { kind, body } = request;
+  const { messages } = body;
   const first: unknown = Array.isArray(messages) ? messages[0] : null;
   const content = isPlainObject(first) ? first.content : promptText(request);
-  const text = typeof content === "string" ? content : (JSON.stringify(content) ?? "");
-  return text.slice(0, PREFIX_CHARACTERS);
+  const instructions = kind === "messages" ? (body.system ?? content) : content;
+  return withoutNoise(textOf(instructions)).slice(0, PREFIX_CHARACTERS);
 }
 
-function promptText({ body, text }: GenerationRequest): string {
+/** Of a text or a list of parts; what it is else, as JSON. */
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return JSON.stringify(content) ?? "";
+  return content.map(partText).join("\n");
+}
+
+function partText(part: unknown): string {
+  return isPlainObject(part) && typeof part.text === "string" ? part.text : "";
+}
+
+function promptText({ kind, body, text }: GenerationRequest): string {
+  if (kind === "messages") {
+    return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(body.messages) ?? ""}`;
+  }
   const field = body.messages ?? body.prompt ?? body.input;
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
   if (typeof first === "string") return first;

@@ -40,6 +40,12 @@ export function moveNoise(messages: readonly Message[]): QuietMessages {
   };
 }
 
+/** A prompt's text without the noise that it begins with: for routers, which compare beginnings. */
+export function withoutNoise(text: string): string {
+  const noise = BILLING_LINE.exec(text.slice(0, NOISE_LENGTH_MAX))?.[0] ?? "";
+  return text.slice(noise.length);
+}
+
 /** Whether a body's messages, checked or not, begin with noise. */
 export function beginsWithNoise(messages: unknown): boolean {
   const first: unknown = Array.isArray(messages) ? messages[0] : null;

@@ -47,14 +47,27 @@ test("a client that goes away ends its request at the worker", async () => {
   await expect.poll(() => workers[0]?.model.abortedCount).toBe(1);
 });
 
-test("a conversation goes on where its beginning is cached", async () => {
-  const { router, workers } = await routeToys([{}, {}, {}], { policy: "prefix-hash" });
-  const client = clientOf(router.url);
-  const system = "You are an agent that answers with great care.";
-  for (let turn = 0; turn < 6; turn++) await client.messages.create({ ...request, system });
-  const counts = workers.map(({ model }) => model.requests.length).sort();
-  expect(counts).toEqual([0, 0, 6]);
-});
+test.each(["kv", "prefix-hash"] as const)(
+  "a conversation goes on where its beginning is cached, whatever header precedes it: %s",
+  async (policy) => {
+    const { router, workers } = await routeToys([{}, {}, {}], { policy });
+    const client = clientOf(router.url);
+    const messages: { role: "user" | "assistant"; content: string }[] = [];
+    for (let turn = 0; turn < 6; turn++) {
+      const header = `x-anthropic-billing-header: cc_version=2.1; cch=ab12${turn};`;
+      const instructions = "You are an agent that answers with great care. ".repeat(8);
+      messages.push({ role: "user", content: `step ${turn}` });
+      const system = [
+        { type: "text" as const, text: header },
+        { type: "text" as const, text: instructions },
+      ];
+      await client.messages.create({ ...request, system, messages });
+      messages.push({ role: "assistant", content: "done" });
+    }
+    const counts = workers.map(({ model }) => model.requests.length).sort();
+    expect(counts).toEqual([0, 0, 6]);
+  },
+);
 
 test("failures have Anthropic's shape, the router's own and the worker's", async () => {
   const { router, post } = await routeToys([{}]);
