@@ -1,8 +1,14 @@
 /** The HTTP application of a served model: its routes. */
 import type { FastifyInstance } from "fastify";
 import { admitted } from "./admitted.ts";
+import { bodyBytesMax } from "./body-limit.ts";
 import type { ServerContext } from "./context.ts";
-import { type CallHandler, CHAT_PATH, generationRoute } from "./generation-route.ts";
+import {
+  type CallHandler,
+  CHAT_PATH,
+  generationRoute,
+  RESPONSES_PATH,
+} from "./generation-route.ts";
 import { createHttpApp } from "./http-app.ts";
 import { kvEventRoutes } from "./kv-events/kv-event-routes.ts";
 import { chatCompletions } from "./openai/chat-completions.ts";
@@ -11,14 +17,16 @@ import { embeddings } from "./openai/embeddings.ts";
 import { getModel, listModels } from "./openai/models.ts";
 import { renderChat, renderCompletions } from "./openai/render.ts";
 import { rerank, rerankV2 } from "./openai/rerank.ts";
+import { responseRoutes } from "./openai/responses/response-routes.ts";
+import { responses } from "./openai/responses/responses.ts";
 import { score } from "./openai/score.ts";
 import { detokenize, tokenize } from "./openai/tokenize.ts";
+import { openApiRoutes, watchRoutes } from "./openapi/openapi-routes.ts";
 import { operationRoutes } from "./operations.ts";
-
-const BODY_BYTES_MIN = 4 * 2 ** 20;
 
 const GENERATION: readonly (readonly [string, CallHandler])[] = [
   [CHAT_PATH, chatCompletions],
+  [RESPONSES_PATH, responses],
   ["/v1/completions", completions],
   ["/v1/embeddings", embeddings],
   ["/v1/rerank", rerank],
@@ -42,19 +50,17 @@ export function createApp(context: ServerContext): FastifyInstance {
     ...{ config, newId, bodyBytesMax: bodyBytesMax(context) },
     onRequestEnd: (request) => context.metrics.countRequest(request),
   });
+  const routes = watchRoutes(app);
   operationRoutes(app, context);
+  openApiRoutes(app, context, routes);
   kvEventRoutes(app, context);
   modelRoutes(app, context);
+  responseRoutes(app, context);
   for (const [path, handler] of GENERATION) generationRoute(app, context, path, handler);
   context.extension?.addRoutes(app, (request, reply, work) =>
     admitted(context.admission, { request, reply }, work),
   );
   return app;
-}
-
-/** Maximum bytes of a body, sized for the longest prompts: token ids, or text with escapes. */
-function bodyBytesMax({ config, model }: ServerContext): number {
-  return config.requestBytesMax ?? Math.max(BODY_BYTES_MIN, 16 * model.info.contextTokensMax);
 }
 
 function modelRoutes(app: FastifyInstance, context: ServerContext): void {

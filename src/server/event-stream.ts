@@ -92,8 +92,8 @@ export class EventStream {
   }
 
   /** Sends the last event and ends the response. */
-  end(): void {
-    this.#finish("data: [DONE]\n\n");
+  end(last = "data: [DONE]\n\n"): void {
+    this.#finish(last);
   }
 
   /** Ends the response without a last event. */

@@ -2,19 +2,25 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
+import { ownerOf } from "./access.ts";
 import { admitted } from "./admitted.ts";
 import type { Call, ServerContext } from "./context.ts";
 import { checkDuty } from "./duty.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
-import type { Answer } from "./openai/answer.ts";
+import type { Answer, StreamForm } from "./openai/answer.ts";
 import { searchesFiles } from "./openai/file-search.ts";
 import { UsageCounter } from "./openai/usage.ts";
 import { requestIdPattern } from "./request-id.ts";
 import { logFailure, noteCall } from "./request-log.ts";
 
-/** The path of chats; an answering thread passes those that search files on. */
+/** The path of chats. */
 export const CHAT_PATH = "/v1/chat/completions";
+/** The path of responses. */
+export const RESPONSES_PATH = "/v1/responses";
+
+/** Requests that an answering thread passes on if they search files. */
+const SEARCHING: ReadonlySet<string> = new Set([CHAT_PATH, RESPONSES_PATH]);
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
@@ -27,7 +33,7 @@ export function generationRoute(
 ): void {
   const { admission, relay } = context;
   app.post(path, async (request, reply) => {
-    if (relay !== null && path === CHAT_PATH && searchesFiles(request.body)) {
+    if (relay !== null && SEARCHING.has(path) && searchesFiles(request.body)) {
       return await relay(request, reply);
     }
     return await admitted(admission, { request, reply }, async (signal) => {
@@ -37,13 +43,15 @@ export function generationRoute(
         id: callId(request),
         created: context.nowSeconds(),
         signal,
+        owner: ownerOf(request, context.config.apiKey),
         usage: new UsageCounter(),
       };
       noteCall(request, call);
       const answer = await handler(context, request.body, call);
       if (answer.kind === "events") {
         const { streamKeepAliveMs: keepAliveMs } = context.config;
-        return await sendEvents({ request, reply, signal, keepAliveMs }, answer.events);
+        const receiver = { request, reply, signal, keepAliveMs };
+        return await sendEvents(receiver, answer.events, answer.form ?? CHAT_FORM);
       }
       signal.throwIfAborted();
       if (answer.kind === "json") return await reply.send(answer.value);
@@ -51,6 +59,8 @@ export function generationRoute(
     });
   });
 }
+
+const CHAT_FORM: StreamForm = { failure: eventText, end: "data: [DONE]\n\n" };
 
 /** The destination of events. */
 interface Receiver {
@@ -68,6 +78,7 @@ interface Receiver {
 async function sendEvents(
   { request, reply, signal, keepAliveMs }: Receiver,
   events: AsyncGenerator<string>,
+  form: StreamForm,
 ): Promise<FastifyReply> {
   const first = events.next();
   const isLate = await outlasts(first, keepAliveMs);
@@ -88,12 +99,12 @@ async function sendEvents(
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
       // Sends the failure without waiting for the reader.
-      void stream.send(eventText(failure.body));
+      void stream.send(form.failure(failure.body));
       if (signal.aborted) stream.cutOff();
     }
   } finally {
     await endGenerator(events, request);
-    stream.end();
+    stream.end(form.end);
     await finished(reply.raw);
   }
   return reply;

@@ -51,6 +51,7 @@ const HEALTH: readonly (readonly [string, Check])[] = [
 
 const ENDPOINTS = [
   "POST /v1/chat/completions",
+  "POST /v1/responses",
   "POST /v1/completions",
   "POST /v1/embeddings",
   "POST /v1/rerank",
@@ -63,6 +64,8 @@ const ENDPOINTS = [
   "POST /detokenize",
   "POST /kv_cache_events",
   "GET /kv_cache_events/stream",
+  "GET /openapi.json",
+  "GET /docs",
   "GET /health",
   "GET /health/live",
   "GET /health/ready",

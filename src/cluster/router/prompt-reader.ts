@@ -1,8 +1,8 @@
 /** What routing reads of a request: its prompt as ids, or what stands for them. */
 import { EngineError, isPlainObject } from "#base";
 import { type DispatchRequest, hashText } from "#cluster/routing";
-import { chatPromptTokens, completionPromptTokens } from "#server";
-import type { GenerationRequest } from "./generation-request.ts";
+import { chatPromptTokens, completionPromptTokens, responsePromptTokens } from "#server";
+import { type GenerationRequest, isGenerating } from "./generation-request.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { RemoteTokens } from "./remote-tokens.ts";
 import { textTokens } from "./text-tokens.ts";
@@ -65,6 +65,10 @@ export class PromptReader {
     if (source === null || request.isPrivate) return null;
     try {
       if (kind === "chat") return [await chatPromptTokens(source, body, signal)];
+      if (kind === "responses") {
+        const tokens = await responsePromptTokens(source, body, signal);
+        return tokens === null ? null : [tokens];
+      }
       if (kind !== "completions" || !isText(body.prompt)) return null;
       return await completionPromptTokens(source, body, signal);
     } catch (error) {
@@ -131,7 +135,8 @@ function leadingText(request: GenerationRequest): string {
   return text.slice(0, PREFIX_CHARACTERS);
 }
 
-function promptText({ body, text }: GenerationRequest): string {
+function promptText({ kind, body, text }: GenerationRequest): string {
+  if (kind === "responses") return JSON.stringify([body.instructions ?? "", body.input]);
   const field = body.messages ?? body.prompt ?? body.input;
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
   if (typeof first === "string") return first;
@@ -140,5 +145,5 @@ function promptText({ body, text }: GenerationRequest): string {
 
 /** Whether keys and values of its prompt may come from another worker. */
 function mayFetch({ kind, isPrivate, promptCount }: GenerationRequest): boolean {
-  return (kind === "chat" || kind === "completions") && !isPrivate && promptCount === 1;
+  return isGenerating(kind) && !isPrivate && promptCount === 1;
 }

@@ -34,20 +34,29 @@ export interface StreamReader {
 
 const LINE_BYTES_MAX = 16 * 2 ** 20;
 const DONE = "data: [DONE]";
+/** The last event of a response; also where a server ends it with `[DONE]` as well. */
+const RESPONSE_OVER = /^event: (?:response\.(?:completed|incomplete|failed)|error)\r?$/m;
 
 /** The stream of a server without markers: whole lines are relayed as they are. */
 export class LineReader implements StreamReader {
   readonly failure = null;
   broken: string | null = null;
+  readonly #isResponse: boolean;
   #held = "";
   #done = false;
+
+  /** `isResponse`: the stream has events of /v1/responses. */
+  constructor(isResponse = false) {
+    this.#isResponse = isResponse;
+  }
 
   get isComplete(): boolean {
     return this.#done;
   }
 
   get plainForm(): PlainForm | null {
-    return this.#held === "" && !this.#done ? LINES : null;
+    // A native thread knows no other end than `[DONE]`.
+    return this.#held === "" && !this.#done && !this.#isResponse ? LINES : null;
   }
 
   addRelayed(): void {
@@ -68,7 +77,7 @@ export class LineReader implements StreamReader {
     const text = end === piece.length ? this.#held + piece : this.#held + piece.slice(0, end);
     this.#held = end === piece.length ? "" : piece.slice(end);
     const done = text.includes(DONE);
-    this.#done ||= done;
+    this.#done ||= done || (this.#isResponse && RESPONSE_OVER.test(text));
     return { text, tokens: eventsIn(text) - (done ? 1 : 0) };
   }
 }

@@ -1,5 +1,6 @@
 import { EngineError } from "#base";
 import type { FinishReason } from "#engine";
+import type { ErrorBody } from "../http-errors.ts";
 
 /** The answer of an endpoint: one JSON value, or events that are sent as they arrive. */
 export type Answer =
@@ -7,7 +8,20 @@ export type Answer =
   /** JSON in UTF-8, for a value whose serialization takes several turns of the event loop. */
   | { readonly kind: "bytes"; readonly json: Buffer }
   /** Each item is sent at once: the text of zero or more events. */
-  | { readonly kind: "events"; readonly events: AsyncGenerator<string> };
+  | {
+      readonly kind: "events";
+      readonly events: AsyncGenerator<string>;
+      /** Default: as in chats. */
+      readonly form?: StreamForm;
+    };
+
+/** How a stream tells that it has failed, and how it ends. */
+export interface StreamForm {
+  /** The text of events. */
+  failure(body: ErrorBody): string;
+  /** Text behind the last event. */
+  readonly end: string;
+}
 
 /**
  * A finish reason in OpenAI's terms. Throws ENGINE_STEP_FAILED if the sequence failed: a partial

@@ -11,6 +11,7 @@ closeForeignWorkers();
 const BODIES: Readonly<Record<(typeof RELAYED_PATHS)[number], object>> = {
   "/v1/chat/completions": { messages: [{ role: "user", content: "hi" }] },
   "/v1/completions": { prompt: "hi" },
+  "/v1/responses": { input: "hi" },
   "/v1/embeddings": { input: "hi" },
   "/v1/rerank": { query: "hi", documents: ["hello"] },
   "/rerank": { query: "hi", documents: ["hello"] },
