@@ -8,12 +8,18 @@ import { openApiDocument } from "./document.ts";
 import type { RouteDoc } from "./route-doc.ts";
 import { SERVER_ROUTES } from "./server-routes.ts";
 
-/** The routes of an application, as `post /v1/responses`: those that it gets after this call. */
-export function watchRoutes(app: FastifyInstance): ReadonlySet<string> {
-  const routes = new Set<string>();
-  app.addHook("onRoute", ({ method, url }) => {
+/** A route as an application has it. */
+export type Registered = Pick<RouteDoc, "method" | "path">;
+
+const METHODS = ["get", "post", "put", "patch", "delete"] as const;
+
+/** The routes that an application gets after this call. */
+export function watchRoutes(app: FastifyInstance): readonly Registered[] {
+  const routes: Registered[] = [];
+  app.addHook("onRoute", ({ method, url: path }) => {
     for (const one of [method].flat()) {
-      if (one !== "HEAD") routes.add(`${one.toLowerCase()} ${url}`);
+      const known = METHODS.find((name) => name === one.toLowerCase());
+      if (known !== undefined) routes.push({ method: known, path });
     }
   });
   return routes;
@@ -23,16 +29,19 @@ export function watchRoutes(app: FastifyInstance): ReadonlySet<string> {
 export function openApiRoutes(
   app: FastifyInstance,
   { config, version, extension }: ServerContext,
-  routes: ReadonlySet<string>,
+  routes: readonly Registered[],
 ): void {
-  const described: readonly RouteDoc[] = [...SERVER_ROUTES, ...(extension?.routeDocs ?? [])];
+  const docs = [...SERVER_ROUTES, ...(extension?.routeDocs ?? [])];
+  const described = new Map(docs.map((doc) => [`${doc.method} ${doc.path}`, doc]));
+  const docOf = ({ method, path }: Registered): RouteDoc =>
+    described.get(`${method} ${path}`) ?? { method, path, ...UNDESCRIBED };
   let json: Buffer | null = null;
   app.get("/openapi.json", async (_request, reply) => {
     json ??= Buffer.from(
       JSON.stringify(
         openApiDocument({
           ...{ version, needsKey: config.apiKey.length > 0, openPaths: OPEN_PATHS },
-          routes: described.filter(({ method, path }) => routes.has(`${method} ${path}`)),
+          routes: routes.map(docOf),
         }),
       ),
     );
@@ -42,6 +51,9 @@ export function openApiRoutes(
     reply.headers(PAGE_HEADERS).type("text/html; charset=utf-8").send(DOCS_PAGE),
   );
 }
+
+/** A test fails for it, so that no route is forgotten. */
+const UNDESCRIBED = { tag: "Other", summary: "Not described", answer: "json" } as const;
 
 function hashOf(text: string): string {
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;

@@ -2,7 +2,7 @@ import type { z } from "zod";
 
 /** What a route takes and answers, for the OpenAPI document. */
 export interface RouteDoc {
-  readonly method: "get" | "post" | "delete";
+  readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** As the application has it: `/v1/responses/:response`. */
   readonly path: string;
   /** Under which heading it stands. */
