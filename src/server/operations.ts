@@ -5,6 +5,7 @@ import type { EngineHealth } from "#engine";
 import type { ServerContext } from "./context.ts";
 import { httpFailure } from "./http-errors.ts";
 import { loadRoutes } from "./load-routes.ts";
+import { ResponseShelves } from "./openai/responses/response-store.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -124,12 +125,18 @@ function serverInfo(context: ServerContext): unknown {
     engine_turn_ms: model.turnMs?.() ?? null,
     stats: model.stats(),
     requests_in_work: admission.runningCount,
+    kept_responses: keptResponses(context),
     tokens_per_block: model.info.blockTokens,
     kv_cache_hash_algo: model.kvEvents.hashAlgorithm,
     kv_events: kvEventsInfo(context),
     api_keys: apiKey.length,
     options,
   };
+}
+
+/** How many there are, and their bytes. */
+function keptResponses({ responses: { store } }: ServerContext): unknown {
+  return store instanceof ResponseShelves ? store.size : null;
 }
 
 /** What SGLang's routers ask of a worker before they send it requests. */

@@ -157,7 +157,7 @@ test("hostile requests for responses are refused or answered, and no other reque
 test("a store that overflows gives the oldest back, and chains go on or say that they are gone", {
   timeout: sized(4, 10) * 60_000,
 }, async () => {
-  const { client } = await served();
+  const { client, server } = await served();
   const create = (more: object) =>
     client.responses.create({ model: "pocket", max_output_tokens: 2, input: "Hi", ...more });
   const first = await create({});
@@ -182,5 +182,12 @@ test("a store that overflows gives the oldest back, and chains go on or say that
       breaks++;
     }
   }
+  const info = (await (await fetch(`${server.url}/server_info`)).json()) as Kept;
+  expect(info.kept_responses.count).toBeLessThanOrEqual(20);
+  expect(info.kept_responses.bytes).toBeLessThanOrEqual(SHELF_BYTES);
   expect([breaks > 0, breaks < 15]).toEqual([true, true]);
 });
+
+interface Kept {
+  readonly kept_responses: { readonly count: number; readonly bytes: number };
+}
