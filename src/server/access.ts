@@ -5,8 +5,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 import { PROBE_PATHS } from "./request-log.ts";
 
-/** Paths without data of prompts, for load balancers and scrapers. */
-const OPEN_PATHS: ReadonlySet<string> = new Set(["/", ...PROBE_PATHS]);
+/** Paths without data of prompts, for load balancers, scrapers, and readers of the API. */
+export const OPEN_PATHS: ReadonlySet<string> = new Set([
+  ...["/", "/docs", "/openapi.json"],
+  ...PROBE_PATHS,
+]);
 const PREFLIGHT_SECONDS = 600;
 
 /** Requires one of the keys, except on open paths. Without keys, all requests are accepted. */
@@ -35,6 +38,22 @@ export function holdsKey(request: FastifyRequest, keys: readonly string[]): bool
   const found = given.flatMap((one) => keys.filter((key) => timingSafeEqual(digest(key), one)));
   return found.length > 0;
 }
+
+/** By which a router of ours says for whom it asks: a digest of its client's key. */
+export const OWNER_HEADER = "x-perigee-owner";
+
+/**
+ * A name for who sent a request: another API key has another one. Keys that are not checked are
+ * none; what a router says of its clients counts under its own key.
+ */
+export function ownerOf(request: OwnedRequest, keys: readonly string[]): string {
+  const key = keysOf(request.headers).find((one) => keys.includes(one)) ?? "";
+  const told = request.headers[OWNER_HEADER];
+  return digest(JSON.stringify([key, typeof told === "string" ? told : ""])).toString("hex");
+}
+
+/** What a request is told by. */
+type OwnedRequest = Pick<FastifyRequest, "headers">;
 
 /** Whether nothing but this machine reaches a server that listens at `host`. */
 export function isLoopback(host: string): boolean {

@@ -4,8 +4,14 @@ import { admitted } from "./admitted.ts";
 import { ANTHROPIC } from "./anthropic/anthropic-dialect.ts";
 import { countTokens } from "./anthropic/count-tokens.ts";
 import { messages } from "./anthropic/messages.ts";
+import { bodyBytesMax } from "./body-limit.ts";
 import type { ServerContext } from "./context.ts";
-import { CHAT_PATH, type GenerationRoute, generationRoute } from "./generation-route.ts";
+import {
+  CHAT_PATH,
+  type GenerationRoute,
+  generationRoute,
+  RESPONSES_PATH,
+} from "./generation-route.ts";
 import { createHttpApp } from "./http-app.ts";
 import { kvEventRoutes } from "./kv-events/kv-event-routes.ts";
 import { ollamaChat } from "./ollama/ollama-chat.ts";
@@ -19,14 +25,16 @@ import { embeddings } from "./openai/embeddings.ts";
 import { getModel, listModels } from "./openai/models.ts";
 import { renderChat, renderCompletions } from "./openai/render.ts";
 import { rerank, rerankV2 } from "./openai/rerank.ts";
+import { responseRoutes } from "./openai/responses/response-routes.ts";
+import { RESPONSES, responses } from "./openai/responses/responses.ts";
 import { score } from "./openai/score.ts";
 import { detokenize, tokenize } from "./openai/tokenize.ts";
+import { openApiRoutes, watchRoutes } from "./openapi/openapi-routes.ts";
 import { operationRoutes } from "./operations.ts";
-
-const BODY_BYTES_MIN = 4 * 2 ** 20;
 
 const GENERATION: readonly GenerationRoute[] = [
   { path: CHAT_PATH, handler: chatCompletions },
+  { path: RESPONSES_PATH, handler: responses, dialect: RESPONSES },
   { path: "/v1/completions", handler: completions },
   { path: "/v1/embeddings", handler: embeddings },
   { path: "/v1/rerank", handler: rerank },
@@ -56,20 +64,18 @@ export function createApp(context: ServerContext): FastifyInstance {
     ...{ config, newId, bodyBytesMax: bodyBytesMax(context) },
     onRequestEnd: (request) => context.metrics.countRequest(request),
   });
+  const routes = watchRoutes(app);
   operationRoutes(app, context);
+  openApiRoutes(app, context, routes);
   kvEventRoutes(app, context);
   modelRoutes(app, context);
   ollamaModelRoutes(app, context);
+  responseRoutes(app, context);
   for (const route of GENERATION) generationRoute(app, context, route);
   context.extension?.addRoutes(app, (request, reply, work) =>
     admitted(context.admission, { request, reply }, work),
   );
   return app;
-}
-
-/** Maximum bytes of a body, sized for the longest prompts: token ids, or text with escapes. */
-function bodyBytesMax({ config, model }: ServerContext): number {
-  return config.requestBytesMax ?? Math.max(BODY_BYTES_MIN, 16 * model.info.contextTokensMax);
 }
 
 function modelRoutes(app: FastifyInstance, context: ServerContext): void {

@@ -92,6 +92,37 @@ export const ServerOptions = z
         "Move what coding agents put before their system prompt and change with every request (a " +
           "billing header) behind the conversation, so that the prefix cache hits; usage says so.",
       ),
+    responsesStoredMax: z
+      .int()
+      .nonnegative()
+      .default(1000)
+      .describe(
+        "Most responses of /v1/responses that are kept for each API key, in memory; the one that " +
+          "was used longest ago gives way. 0: none is kept.",
+      ),
+    responsesBytesMax: z
+      .int()
+      .positive()
+      .default(64 * 2 ** 20)
+      .describe(
+        "Most bytes that kept responses and their conversations have for each API key; those of " +
+          "all keys have at most 8 times as many.",
+      ),
+    responsesKeptMs: z
+      .int()
+      .positive()
+      .max(2 ** 31 - 1)
+      .default(3_600_000)
+      .describe("Time after its last use for which a response is kept."),
+    responsesWarmMs: z
+      .int()
+      .nonnegative()
+      .max(2 ** 31 - 1)
+      .default(600_000)
+      .describe(
+        "Time for which the cache keeps a kept response's keys and values before those of other " +
+          "requests, where the request has no retention of its own; 0: no longer than those.",
+      ),
     allowRequestChatTemplate: z
       .boolean()
       .default(false)

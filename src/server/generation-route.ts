@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
+import { ownerOf } from "./access.ts";
 import { admitted } from "./admitted.ts";
 import type { Call, ServerContext } from "./context.ts";
 import { type Dialect, OPENAI } from "./dialect.ts";
@@ -14,8 +15,13 @@ import { UsageCounter } from "./openai/usage.ts";
 import { requestIdPattern } from "./request-id.ts";
 import { logFailure, noteCall } from "./request-log.ts";
 
-/** The path of chats; an answering thread passes those that search files on. */
+/** The path of chats. */
 export const CHAT_PATH = "/v1/chat/completions";
+/** The path of responses. */
+export const RESPONSES_PATH = "/v1/responses";
+
+/** Requests that an answering thread passes on if they search files. */
+const SEARCHING: ReadonlySet<string> = new Set([CHAT_PATH, RESPONSES_PATH]);
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
@@ -35,7 +41,7 @@ export function generationRoute(
 ): void {
   const { admission, relay } = context;
   app.post(path, { config: { dialect } }, async (request, reply) => {
-    if (relay !== null && path === CHAT_PATH && searchesFiles(request.body)) {
+    if (relay !== null && SEARCHING.has(path) && searchesFiles(request.body)) {
       return await relay(request, reply);
     }
     return await admitted(admission, { request, reply }, async (signal) => {
@@ -45,6 +51,7 @@ export function generationRoute(
         id: callId(request),
         created: context.nowSeconds(),
         signal,
+        owner: ownerOf(request, context.config.apiKey),
         usage: new UsageCounter(),
       };
       noteCall(request, call);
@@ -52,7 +59,8 @@ export function generationRoute(
       const answer = await handler(context, request.body, call);
       if (answer.kind === "events") {
         const { streamKeepAliveMs: keepAliveMs } = context.config;
-        return await sendEvents({ request, reply, signal, keepAliveMs, dialect }, answer.events);
+        const receiver = { request, reply, signal, keepAliveMs, dialect };
+        return await sendEvents(receiver, answer);
       }
       signal.throwIfAborted();
       if (answer.kind === "json") return await reply.send(answer.value);
@@ -60,6 +68,8 @@ export function generationRoute(
     });
   });
 }
+
+type EventsAnswer = Extract<Answer, { readonly kind: "events" }>;
 
 /** The destination of events. */
 interface Receiver {
@@ -77,8 +87,9 @@ interface Receiver {
  */
 async function sendEvents(
   { request, reply, signal, keepAliveMs, dialect }: Receiver,
-  events: AsyncGenerator<string>,
+  answer: EventsAnswer,
 ): Promise<FastifyReply> {
+  const { events } = answer;
   const first = events.next();
   const isLate = await outlasts(first, keepAliveMs);
   signal.throwIfAborted();
@@ -100,7 +111,8 @@ async function sendEvents(
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
       // Sends the failure without waiting for the reader.
-      void stream.send(dialect.failureItem(failure, request.id));
+      const said = answer.failure?.(failure.body) ?? dialect.failureItem(failure, request.id);
+      void stream.send(said);
       if (signal.aborted) stream.cutOff();
     }
   } finally {

@@ -13,6 +13,7 @@
  *   public.ts             the door of the package, perigee/server
  *   generation-route.ts   routes that use the engine; admitted.ts: requests in work, disconnects
  *   extension.ts          what another layer adds: routes, answers from files
+ *   openapi/              the OpenAPI document, and the page that shows it
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   anthropic/            Anthropic's messages, as chats of openai/ in another form
  *   ollama/               a subset of Ollama's API, likewise
@@ -28,7 +29,8 @@
  *   http-errors.ts        the only mapping from error codes to HTTP
  *   kv-events/            KV cache events: polled, streamed, or published over ZeroMQ
  *   admission.ts          running requests and their limit; draining
- *   access.ts             API keys, web origins
+ *   access.ts             API keys, web origins; whose a request is
+ *   body-limit.ts         longest body
  *   broken-request.ts     answers to bytes that are no HTTP request
  *   request-log.ts        a log line per request and per failure
  *   request-id.ts         request ids in answers and logs
@@ -44,7 +46,7 @@
  *
  * @module
  */
-export { isLoopback, keysOf } from "./access.ts";
+export { isLoopback, keysOf, OWNER_HEADER } from "./access.ts";
 export { ANTHROPIC } from "./anthropic/anthropic-dialect.ts";
 export { messagesPromptTokens } from "./anthropic/message-prompt.ts";
 export { ownVersion } from "./build-version.ts";
@@ -70,6 +72,7 @@ export {
   type FileSearchEvent,
   type FileSearchRequest,
   type FileSearchTool,
+  type FoundFile,
   ID_LENGTH_MAX,
   RESULTS_MAX,
   type SearchedTurn,
@@ -81,7 +84,9 @@ export {
   chatPromptTokens,
   completionPromptTokens,
   type PromptSource,
+  responsePromptTokens,
 } from "./openai/prompt-tokens.ts";
+export { responseOfItem, serverTag, tagOfResponse } from "./openai/responses/response-ids.ts";
 export {
   ATTRIBUTE_LENGTH_MAX,
   ATTRIBUTE_NAME,
@@ -89,6 +94,7 @@ export {
   type SearchFilter,
   searchFilter,
 } from "./openai/search-filter.ts";
+export type { RouteDoc } from "./openapi/route-doc.ts";
 export { requestIdPattern } from "./request-id.ts";
 export { logFailure } from "./request-log.ts";
 export {

@@ -5,6 +5,7 @@ import type { EngineHealth } from "#engine";
 import type { ServerContext } from "./context.ts";
 import { httpFailure } from "./http-errors.ts";
 import { loadRoutes } from "./load-routes.ts";
+import { ResponseShelves } from "./openai/responses/response-store.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -51,6 +52,7 @@ const HEALTH: readonly (readonly [string, Check])[] = [
 
 const ENDPOINTS = [
   "POST /v1/chat/completions",
+  "POST /v1/responses",
   "POST /v1/completions",
   "POST /v1/embeddings",
   "POST /v1/rerank",
@@ -72,6 +74,8 @@ const ENDPOINTS = [
   "POST /detokenize",
   "POST /kv_cache_events",
   "GET /kv_cache_events/stream",
+  "GET /openapi.json",
+  "GET /docs",
   "GET /health",
   "GET /health/live",
   "GET /health/ready",
@@ -130,12 +134,18 @@ function serverInfo(context: ServerContext): unknown {
     engine_turn_ms: model.turnMs?.() ?? null,
     stats: model.stats(),
     requests_in_work: admission.runningCount,
+    kept_responses: keptResponses(context),
     tokens_per_block: model.info.blockTokens,
     kv_cache_hash_algo: model.kvEvents.hashAlgorithm,
     kv_events: kvEventsInfo(context),
     api_keys: apiKey.length,
     options,
   };
+}
+
+/** How many there are, and their bytes. */
+function keptResponses({ responses: { store } }: ServerContext): unknown {
+  return store instanceof ResponseShelves ? store.size : null;
 }
 
 /** What SGLang's routers ask of a worker before they send it requests. */

@@ -20,6 +20,8 @@ const outputs: Readonly<Record<string, RegExp>> = {
   // Without a server; with one below.
   milvus: /^skipped: MILVUS must be a server's address, e.g. \S+\n$/,
   rag: RAG,
+  "responses-1": /^\d+ of \d+ prompt tokens were cached\n$/,
+  "responses-2": /^lookup string boolean\n$/,
   stream: /^412 metres\n\(stop\)\n$/,
   "structured-output": /^.+ from .+ is 34\n$/,
   "typescript-1": /^pocket 2048\n$/,

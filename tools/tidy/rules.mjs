@@ -119,7 +119,7 @@ export function settings(files) {
     const allowed =
       path === "src/cli/flags.ts" ||
       /config\.ts$|-params\.ts$/.test(file) ||
-      /^src\/server\/(openai|anthropic|ollama)\//.test(path);
+      /^src\/server\/(openai|openapi|anthropic|ollama)\//.test(path);
     if (!allowed)
       found.push({
         rule: "settings",

@@ -6,7 +6,13 @@ import { requestIdPattern, searchesFiles } from "#server";
 import { forWorkers, readDeadlines } from "./request-deadlines.ts";
 
 /** Which fields hold the prompt. */
-export type RequestKind = "chat" | "completions" | "messages" | "embeddings" | "other";
+export type RequestKind =
+  | "chat"
+  | "completions"
+  | "responses"
+  | "messages"
+  | "embeddings"
+  | "other";
 
 export interface GenerationRequest {
   readonly path: string;
@@ -41,8 +47,13 @@ const KINDS: Readonly<Record<string, RequestKind>> = {
   "/v1/chat/completions": "chat",
   "/v1/completions": "completions",
   "/v1/messages": "messages",
+  "/v1/responses": "responses",
   "/v1/embeddings": "embeddings",
 };
+
+const GENERATING: ReadonlySet<RequestKind> = new Set<RequestKind>([
+  ...(["chat", "completions", "responses", "messages"] as const),
+]);
 
 /** Headers of clients that workers get; others could steer a worker past its router. */
 const PASSED_HEADERS = ["accept", "traceparent", "tracestate", "user-agent"] as const;
@@ -78,8 +89,9 @@ export function readRequest(parts: RequestParts): GenerationRequest {
   const { text, body } = forWorkers(parts.text, parts.body);
   refuseOwnFields(body.perigee);
   const kind = KINDS[path] ?? "other";
-  if (kind === "chat" && body.tool_choice !== "none" && searchesFiles(body)) throw ofOneServer();
-  const isConversation = kind === "chat" || kind === "messages";
+  const isSearching = kind === "chat" || kind === "responses";
+  if (isSearching && body.tool_choice !== "none" && searchesFiles(body)) throw ofOneServer();
+  const isConversation = isSearching || kind === "messages";
   const promptCount = isConversation ? 1 : promptsIn(body.prompt ?? body.input);
   const id = idOf(body.request_id) ?? parts.id;
   return {
@@ -93,14 +105,14 @@ export function readRequest(parts: RequestParts): GenerationRequest {
     session: sessionOf(headers[parts.sessionHeader], userOf(kind, body)),
     ...{ isBatch, deadlines },
     priority: Number.isSafeInteger(body.priority) ? Number(body.priority) : 0,
-    outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
+    outputTokens: lengthIn(body),
     headers: workerHeaders(headers, id),
   };
 }
 
 /** Whether tokens are generated, which a stream may tell one by one. */
 export function isGenerating(kind: RequestKind): boolean {
-  return kind === "chat" || kind === "completions" || kind === "messages";
+  return GENERATING.has(kind);
 }
 
 /** Anthropic's clients name user and session in one field. */
@@ -145,6 +157,11 @@ function idOf(value: unknown): string | null {
 function sessionOf(header: string | string[] | undefined, user: unknown): string | null {
   if (typeof header === "string" && header !== "") return header.slice(0, HEADER_LENGTH_MAX);
   return typeof user === "string" && user !== "" ? user.slice(0, HEADER_LENGTH_MAX) : null;
+}
+
+function lengthIn(body: GenerationRequest["body"]): number | null {
+  const { max_completion_tokens: chat, max_output_tokens: response, max_tokens: older } = body;
+  return lengthOf(chat) ?? lengthOf(response) ?? lengthOf(older);
 }
 
 function lengthOf(value: unknown): number | null {

@@ -6,9 +6,10 @@ import {
   chatPromptTokens,
   completionPromptTokens,
   messagesPromptTokens,
+  responsePromptTokens,
   withoutNoise,
 } from "#server";
-import type { GenerationRequest } from "./generation-request.ts";
+import { type GenerationRequest, isGenerating } from "./generation-request.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { RemoteTokens } from "./remote-tokens.ts";
 import { textTokens } from "./text-tokens.ts";
@@ -75,6 +76,10 @@ export class PromptReader {
     try {
       if (kind === "chat") return [await chatPromptTokens(source, body, signal)];
       if (kind === "messages") return [await messagesPromptTokens(source, body, signal)];
+      if (kind === "responses") {
+        const tokens = await responsePromptTokens(source, body, signal);
+        return tokens === null ? null : [tokens];
+      }
       if (kind !== "completions" || !isText(body.prompt)) return null;
       return await completionPromptTokens(source, body, signal);
     } catch (error) {
@@ -157,6 +162,7 @@ function promptText({ kind, body, text }: GenerationRequest): string {
   if (kind === "messages") {
     return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(body.messages) ?? ""}`;
   }
+  if (kind === "responses") return JSON.stringify([body.instructions ?? "", body.input]);
   const field = body.messages ?? body.prompt ?? body.input;
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
   if (typeof first === "string") return first;
@@ -165,5 +171,5 @@ function promptText({ kind, body, text }: GenerationRequest): string {
 
 /** Whether keys and values of its prompt may come from another worker. */
 function mayFetch({ kind, isPrivate, promptCount }: GenerationRequest): boolean {
-  return (kind === "chat" || kind === "completions") && !isPrivate && promptCount === 1;
+  return isGenerating(kind) && !isPrivate && promptCount === 1;
 }

@@ -1,12 +1,14 @@
 /** Routes that a worker answers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
-import { ANTHROPIC, type Dialect, httpFailure, keysOf, logFailure, OPENAI } from "#server";
+import { ANTHROPIC, type Dialect, httpFailure, logFailure, OPENAI } from "#server";
+import { keyOf } from "./client-key.ts";
 import { freshSeed, type RouterContext } from "./context.ts";
 import { type GenerationRequest, isGenerating, readRequest } from "./generation-request.ts";
 import { Relay } from "./relay.ts";
 import { passedHeaders } from "./relay-answers.ts";
 import type { RelayAnswer } from "./relay-order.ts";
+import { othersThanKeeper, ownerHeaders } from "./response-workers.ts";
 import { withModel } from "./unnamed-model.ts";
 
 const MS_PER_SECOND = 1000;
@@ -17,6 +19,7 @@ export const RELAYED_PATHS = [
   "/v1/completions",
   "/v1/messages",
   "/v1/messages/count_tokens",
+  "/v1/responses",
   "/v1/embeddings",
   "/v1/rerank",
   "/rerank",
@@ -56,11 +59,13 @@ async function relayRequest(
     text: context.texts.get(request) ?? "",
     sessionHeader: context.config.sessionHeader,
   });
-  const order = withModel(read, context.membership.workers);
+  const named = withModel(read, context.membership.workers);
+  const order = { ...named, headers: { ...named.headers, ...ownerHeaders(context, request) } };
+  const excluded = othersThanKeeper(context, order);
   const found = await context.prompts.read(order, hangUpSignal(reply));
   const prompts = { ...found, query: { ...found.query, ...plannedFields(order, arrivedMs) } };
   const relay = new Relay(context.tools, {
-    ...{ request: order, ...prompts, key: keyOf(context, request) },
+    ...{ request: order, ...prompts, excluded, key: keyOf(context, request) },
     ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
     ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
   });
@@ -85,12 +90,6 @@ export function plannedFields(
 ) {
   const isGenerated = isGenerating(kind);
   return { id, arrivedMs, isBatch, isGenerated, deadlines, choices: choiceCount };
-}
-
-/** Keys that were not checked are none: a client could make up as many as it likes. */
-function keyOf({ config }: RouterContext, { headers }: FastifyRequest): string {
-  if (config.apiKey.length === 0) return "";
-  return keysOf(headers).find((key) => config.apiKey.includes(key)) ?? "";
 }
 
 /** Throws SHUTTING_DOWN and QUEUE_FULL. */

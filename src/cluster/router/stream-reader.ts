@@ -36,8 +36,11 @@ export interface StreamReader {
 
 const LINE_BYTES_MAX = 16 * 2 ** 20;
 const DONE = "data: [DONE]";
-/** Anthropic's streams end with one of these. */
-const MESSAGE_ENDS = ["event: message_stop", "event: error"];
+/** Other streams end with one of these events. */
+const LAST_EVENTS = {
+  messages: /^event: (?:message_stop|error)\r?$/m,
+  responses: /^event: (?:response\.(?:completed|incomplete|failed)|error)\r?$/m,
+} as const;
 
 /** The stream of a server without markers: whole lines are relayed as they are. */
 export class LineReader implements StreamReader {
@@ -83,17 +86,16 @@ export class LineReader implements StreamReader {
   }
 
   #endsIn(text: string): boolean {
-    if (this.#form === "openai") return text.includes(DONE);
-    return MESSAGE_ENDS.some((end) => text.startsWith(end) || text.includes(`\n${end}`));
+    return this.#form === "openai" ? text.includes(DONE) : LAST_EVENTS[this.#form].test(text);
   }
 }
 
 /** By which words a stream ends. */
-export type LineForm = "openai" | "anthropic";
+export type LineForm = "openai" | keyof typeof LAST_EVENTS;
 
 /** A reader for the answer to a request of this kind. */
 export function lineReader(kind: RequestKind): LineReader {
-  return new LineReader(kind === "messages" ? "anthropic" : "openai");
+  return new LineReader(kind === "messages" || kind === "responses" ? kind : "openai");
 }
 
 const LINES: PlainForm = { choices: 0, live: 0n };

@@ -14,7 +14,10 @@ import type {
   ToolCallParser,
 } from "./tool-calls/tool-call-parser.ts";
 
-const toolName = z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, _ . or -");
+/** The name of a function. */
+export const toolName = z
+  .string()
+  .regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, _ . or -");
 /** A tool that clients run. */
 export const functionTool = z.strictObject({
   type: z.literal("function"),

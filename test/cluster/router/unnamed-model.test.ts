@@ -13,6 +13,7 @@ const BODIES: Readonly<Record<(typeof RELAYED_PATHS)[number], object>> = {
   "/v1/completions": { prompt: "hi" },
   "/v1/messages": { messages: [{ role: "user", content: "hi" }], max_tokens: 4 },
   "/v1/messages/count_tokens": { messages: [{ role: "user", content: "hi" }] },
+  "/v1/responses": { input: "hi" },
   "/v1/embeddings": { input: "hi" },
   "/v1/rerank": { query: "hi", documents: ["hello"] },
   "/rerank": { query: "hi", documents: ["hello"] },

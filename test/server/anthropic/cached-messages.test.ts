@@ -39,9 +39,7 @@ async function storedTokens(): Promise<Map<number, number>> {
 test("blocks of marked tokens have the priorities of their lifetimes, others the default", async () => {
   const { usage } = await messagesClient({ server }).messages.create({
     ...{ model: "pocket", max_tokens: 4, temperature: 0, tools: [tool] },
-    system: [
-      { type: "text", text: instructions, cache_control: { type: "ephemeral", ttl: "1h" } },
-    ],
+    system: [{ type: "text", text: instructions, cache_control: { type: "ephemeral", ttl: "1h" } }],
     messages: [
       {
         role: "user",
@@ -73,13 +71,20 @@ test("the same prompt as a chat and as messages has the same tokens", async () =
   const answer = await fetch(`${server.url}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ ...asked, messages: [{ role: "system", content: "Be kind." }, ...messages] }),
+    body: JSON.stringify({
+      ...asked,
+      messages: [{ role: "system", content: "Be kind." }, ...messages],
+    }),
   });
   const { usage } = (await answer.json()) as {
     usage: { prompt_tokens: number; prompt_tokens_details: { cached_tokens: number } };
   };
   // All but the last token, which is computed again for its logits.
   expect(usage.prompt_tokens_details.cached_tokens).toBe(usage.prompt_tokens - 1);
-  const counted = await client.messages.countTokens({ model: "pocket", system: "Be kind.", messages });
+  const counted = await client.messages.countTokens({
+    model: "pocket",
+    system: "Be kind.",
+    messages,
+  });
   expect(counted.input_tokens).toBe(usage.prompt_tokens);
 });
