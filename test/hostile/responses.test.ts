@@ -173,7 +173,7 @@ test("a store that overflows gives the oldest back, and chains go on or say that
   for (let turn = 0; turn < 30; turn++) {
     const filler = Array.from({ length: 16 }, (_, at) => [`k${at}`, "x".repeat(512)]);
     const metadata = Object.fromEntries(filler);
-    const more = previous === null ? {} : { previous_response_id: previous };
+    const more: object = previous === null ? {} : { previous_response_id: previous };
     try {
       previous = (await create({ ...more, metadata, truncation: "auto" })).id;
     } catch (error) {

@@ -176,6 +176,7 @@ function jsonSchema(schema: z.ZodType): Json {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
     ...{ io: "input", unrepresentable: "any", reused: "inline" },
     override: ({ zodSchema, jsonSchema: made }) => {
+      if (zodSchema instanceof z.ZodObject) Object.assign(made, requiredOf(zodSchema));
       const written = WRITTEN.get(zodSchema);
       if (written !== undefined) Object.assign(made, written);
       const also = ALSO.get(zodSchema);
@@ -183,6 +184,13 @@ function jsonSchema(schema: z.ZodType): Json {
     },
   });
   return rest;
+}
+
+/** Fields that are read before they are checked count as optional for the library. */
+function requiredOf({ shape }: z.ZodObject): Json {
+  const fields = Object.entries<z.ZodType>(shape);
+  const required = fields.filter(([, field]) => !field.safeParse(undefined).success);
+  return required.length === 0 ? {} : { required: required.map(([name]) => name) };
 }
 
 function replace(target: Record<string, unknown>, content: Json): void {

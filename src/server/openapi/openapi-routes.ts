@@ -35,13 +35,18 @@ export function openApiRoutes(
   const described = new Map(docs.map((doc) => [`${doc.method} ${doc.path}`, doc]));
   const docOf = ({ method, path }: Registered): RouteDoc =>
     described.get(`${method} ${path}`) ?? { method, path, ...UNDESCRIBED };
+  // In the order of the descriptions; what has none comes last.
+  const placeOf = (doc: RouteDoc) => {
+    const place = docs.indexOf(doc);
+    return place < 0 ? docs.length : place;
+  };
   let json: Buffer | null = null;
   app.get("/openapi.json", async (_request, reply) => {
     json ??= Buffer.from(
       JSON.stringify(
         openApiDocument({
           ...{ version, needsKey: config.apiKey.length > 0, openPaths: OPEN_PATHS },
-          routes: routes.map(docOf),
+          routes: routes.map(docOf).sort((a, b) => placeOf(a) - placeOf(b)),
         }),
       ),
     );

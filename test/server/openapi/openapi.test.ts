@@ -86,6 +86,8 @@ describe("the document", () => {
     expect(accepts("ChatRequest", { messages: [message], temperature: 0 })).toBe(true);
     expect(accepts("ChatRequest", { messages: [{ role: "robot" }] })).toBe(false);
     expect(accepts("ChatRequest", { messages: [message], unknown: 1 })).toBe(false);
+    expect(accepts("ChatRequest", { temperature: 0 })).toBe(false);
+    expect(accepts("CompletionsRequest", { max_tokens: 1 })).toBe(false);
     expect(accepts("ResponseRequest", { input: "Hi", text: { format: { type: "text" } } })).toBe(
       true,
     );
