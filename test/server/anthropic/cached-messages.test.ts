@@ -52,8 +52,8 @@ test("blocks of marked tokens have the priorities of their lifetimes, others the
       },
     ],
   });
-  const { ephemeral_1h_input_tokens: hour = 0, ephemeral_5m_input_tokens: minutes = 0 } =
-    usage.cache_creation ?? {};
+  const hour = usage.cache_creation?.ephemeral_1h_input_tokens ?? 0;
+  const minutes = usage.cache_creation?.ephemeral_5m_input_tokens ?? 0;
   const { blockTokens } = llm.info;
   const stored = await storedTokens();
   const within = (wanted: number, found = 0) => {
@@ -73,13 +73,17 @@ test("the same prompt as a chat and as messages has the same tokens", async () =
   const answer = await fetch(`${server.url}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ ...asked, messages: [{ role: "system", content: "Be kind." }, ...messages] }),
+    body: JSON.stringify({
+      ...asked,
+      messages: [{ role: "system", content: "Be kind." }, ...messages],
+    }),
   });
   const { usage } = (await answer.json()) as {
     usage: { prompt_tokens: number; prompt_tokens_details: { cached_tokens: number } };
   };
   // All but the last token, which is computed again for its logits.
   expect(usage.prompt_tokens_details.cached_tokens).toBe(usage.prompt_tokens - 1);
-  const counted = await client.messages.countTokens({ model: "pocket", system: "Be kind.", messages });
+  const counting = { model: "pocket", system: "Be kind.", messages };
+  const counted = await client.messages.countTokens(counting);
   expect(counted.input_tokens).toBe(usage.prompt_tokens);
 });
