@@ -39,9 +39,7 @@ async function storedTokens(): Promise<Map<number, number>> {
 test("blocks of marked tokens have the priorities of their lifetimes, others the default", async () => {
   const { usage } = await messagesClient({ server }).messages.create({
     ...{ model: "pocket", max_tokens: 4, temperature: 0, tools: [tool] },
-    system: [
-      { type: "text", text: instructions, cache_control: { type: "ephemeral", ttl: "1h" } },
-    ],
+    system: [{ type: "text", text: instructions, cache_control: { type: "ephemeral", ttl: "1h" } }],
     messages: [
       {
         role: "user",
