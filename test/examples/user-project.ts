@@ -12,6 +12,9 @@ const run = promisify(execFile);
 const root = resolve(".");
 const compiler = join(root, "node_modules/typescript/bin/tsc");
 
+/** Declarations of the package ollama name a type that only browsers' have. */
+const BROWSER_TYPES = 'type HeadersInit = NonNullable<RequestInit["headers"]>;\n';
+
 export interface Printed {
   readonly stdout: string;
   readonly stderr: string;
@@ -38,6 +41,7 @@ export async function userProject(sources: ReadonlyMap<string, string>): Promise
   }
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
   copyFileSync("examples/tsconfig.json", join(folder, "tsconfig.json"));
+  writeFileSync(join(folder, "browser-types.d.ts"), BROWSER_TYPES);
   for (const [name, text] of sources) writeFileSync(join(folder, `${name}.ts`), text);
   const problems = await run(process.execPath, [compiler, "--noEmit", "false"], { cwd: folder })
     .then(() => "")

@@ -12,7 +12,8 @@ type Message = ChatRequest["messages"][number];
 const BILLING = "x-anthropic-billing-header";
 /** `x-anthropic-billing-header: cc_version=2.1; cch=ab12c;` and the line's end. */
 const BILLING_LINE = new RegExp(
-  `^\\s{0,16}${BILLING}:(?: {0,4}[\\w.-]{1,64}=[^;\\n]{0,256};){1,32}[ \\t]{0,16}\\n{0,4}`,
+  `^\\s{0,16}${BILLING}:(?: {0,4}[\\w.-]{1,64}=[^;\\n]{0,256}(?:;|(?=\\n|$))){1,32}` +
+    "[ \\t]{0,16}\\n{0,4}",
 );
 /** Longest text that is looked at: headers are short. */
 const NOISE_LENGTH_MAX = 2048;

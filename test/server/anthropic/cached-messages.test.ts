@@ -50,8 +50,8 @@ test("blocks of marked tokens have the priorities of their lifetimes, others the
       },
     ],
   });
-  const { ephemeral_1h_input_tokens: hour = 0, ephemeral_5m_input_tokens: minutes = 0 } =
-    usage.cache_creation ?? {};
+  const hour = usage.cache_creation?.ephemeral_1h_input_tokens ?? 0;
+  const minutes = usage.cache_creation?.ephemeral_5m_input_tokens ?? 0;
   const { blockTokens } = llm.info;
   const stored = await storedTokens();
   const within = (wanted: number, found = 0) => {
@@ -81,10 +81,7 @@ test("the same prompt as a chat and as messages has the same tokens", async () =
   };
   // All but the last token, which is computed again for its logits.
   expect(usage.prompt_tokens_details.cached_tokens).toBe(usage.prompt_tokens - 1);
-  const counted = await client.messages.countTokens({
-    model: "pocket",
-    system: "Be kind.",
-    messages,
-  });
+  const counting = { model: "pocket", system: "Be kind.", messages };
+  const counted = await client.messages.countTokens(counting);
   expect(counted.input_tokens).toBe(usage.prompt_tokens);
 });

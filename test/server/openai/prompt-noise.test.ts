@@ -61,6 +61,13 @@ describe("known noise", () => {
     expect(beginsWithNoise(messages)).toBe(false);
   });
 
+  test.each(["", "\n\nYou are an agent."])("its last value may lack a semicolon: %j", (rest) => {
+    const { messages } = moveNoise([system(`${header("ab12c").slice(0, -1)}${rest}`), user("hi")]);
+    const texts = messages.map(({ content }) => content);
+    expect(texts.at(-1)).toBe(`hi\n${header("ab12c").slice(0, -1)}`);
+    expect(texts.slice(0, -1)).toEqual(rest === "" ? [] : ["You are an agent."]);
+  });
+
   test("text right behind the header's last semicolon is the system prompt's", () => {
     const { messages } = moveNoise([system(`${header("ab12c")}You are = an agent;`), user("hi")]);
     expect(messages[0]).toEqual(system("You are = an agent;"));
