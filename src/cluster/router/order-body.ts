@@ -21,7 +21,7 @@ export interface AttemptFields
 export function bodyFor(info: WorkerInfo, order: RelayOrder, fields: AttemptFields): string {
   const { request, promptTokenIds, seed, created } = order;
   const { marked, codecs, cachedTokens, kvSource, roleEpoch } = fields;
-  const isKnown = isGenerating(request.kind);
+  const isKnown = isGenerating(request.kind) && request.kind !== "messages";
   if (isKnown && info.kind !== "perigee") return foreignBody(request, info);
   if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
   if (request.kind === "responses") {

@@ -171,5 +171,5 @@ function promptText({ kind, body, text }: GenerationRequest): string {
 
 /** Whether keys and values of its prompt may come from another worker. */
 function mayFetch({ kind, isPrivate, promptCount }: GenerationRequest): boolean {
-  return isGenerating(kind) && !isPrivate && promptCount === 1;
+  return isGenerating(kind) && kind !== "messages" && !isPrivate && promptCount === 1;
 }
