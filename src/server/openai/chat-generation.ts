@@ -1,3 +1,4 @@
+import { type AnswerReader, answerReading } from "#chat";
 import type { GeneratedTokens, GenerateOptions, ServedModel, TokenPrompt } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
@@ -6,7 +7,6 @@ import { fieldError } from "./parse-request.ts";
 import { earlierAnswer, kvSourceOption, resumeUsage } from "./perigee-field.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
-import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 import { toolUse } from "./tools.ts";
 import type { UsageCounter } from "./usage.ts";
 
@@ -15,7 +15,8 @@ export interface ChatGeneration {
   readonly request: ChatRequest;
   readonly prompt: TokenPrompt;
   readonly options: GenerateOptions;
-  readonly createParser: (() => ToolCallParser) | null;
+  /** Reads one sequence: thinking, answer, calls; null: all text is content. */
+  readonly createReader: (() => AnswerReader) | null;
   readonly tokens: TokenWriter;
   /** Text before each answer: with `echo`, the continued message; otherwise "". */
   readonly echo: string;
@@ -38,7 +39,8 @@ export async function chatGeneration(
   call: Call,
 ): Promise<ChatGeneration> {
   const { model, config } = context;
-  const tools = toolUse(request, config.toolCallParser, context.newId);
+  const template = request.chat_template ?? model.chatTemplate ?? null;
+  const tools = toolUse(request, config.toolCallParser, { template, newId: context.newId });
   const structure = structuredOutput(request);
   const options = {
     ...samplingOptions(
@@ -70,6 +72,12 @@ export async function chatGeneration(
     maxTokens: options.maxTokens ?? null,
   });
   checkRoom(promptTokenIds.length, contextTokensMax, request);
+  const reading = answerReading({
+    ...{ codec: model.codec, template, promptTokenIds, tools, contextTokensMax },
+    setting: config.reasoningParser,
+    continued: request.continue_final_message === true ? continuedText(request) : null,
+    isConstrained: options.structuredOutput != null && options.beamWidth == null,
+  });
   const generated = earlier?.generated[0] ?? null;
   if (earlier !== null) resumeUsage(call.usage, earlier);
   return {
@@ -79,8 +87,8 @@ export async function chatGeneration(
       ...(generated !== null && { generated }),
       ...(perigee?.seed != null && { seed: perigee.seed }),
     },
-    options,
-    createParser: tools.createParser,
+    options: { ...options, ...reading.options },
+    createReader: reading.isPlain ? null : reading.createReader,
     tokens: new TokenWriter(model.codec, request.return_tokens_as_token_ids === true),
     echo: request.echo === true ? continuedText(request) : "",
     logprobs: request.logprobs === true,
@@ -99,6 +107,7 @@ export type ConversationRequest = Pick<
   | "messages"
   | "chat_template"
   | "chat_template_kwargs"
+  | "reasoning_effort"
   | "add_generation_prompt"
   | "continue_final_message"
 > &
@@ -129,7 +138,8 @@ export async function chatTokens(
   if (continues && generates) {
     throw fieldError("continue_final_message", "needs add_generation_prompt to be false");
   }
-  const { chat_template: template, chat_template_kwargs: variables } = request;
+  const { chat_template: template } = request;
+  const variables = templateVariables(request);
   if (typeof template === "string" && !config.allowRequestChatTemplate) {
     throw fieldError(
       "chat_template",
@@ -144,9 +154,18 @@ export async function chatTokens(
     ...(tools.length > 0 ? { tools } : {}),
     ...(typeof template === "string" ? { chatTemplate: template } : {}),
     ...(typeof request.cache_salt === "string" ? { cacheSalt: request.cache_salt } : {}),
-    ...(variables === null || variables === undefined ? {} : { templateVariables: variables }),
+    ...(variables === null ? {} : { templateVariables: variables }),
   });
   return promptTokenIds;
+}
+
+/** Thinking models have a switch in their templates; null: nothing is set. */
+function templateVariables({
+  chat_template_kwargs: given,
+  reasoning_effort: effort,
+}: ConversationRequest): Readonly<Record<string, unknown>> | null {
+  if (effort !== "none") return given ?? null;
+  return { enable_thinking: false, ...given };
 }
 
 function chatLogprobCount(request: ChatRequest): number | null {
