@@ -48,7 +48,10 @@ const tools = [
       description: "Finds it.",
       parameters: {
         type: "object",
-        properties: { q: { type: "string" }, limit: { type: "integer" } },
+        properties: {
+          q: { type: "string", description: "What." },
+          limit: { type: "integer", description: "How many." },
+        },
         required: ["q"],
       },
     },
@@ -98,7 +101,8 @@ describe.skipIf(real === null)("what real templates render", () => {
     const opening = ["deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "Qwen-QwQ-32B"];
     for (const name of opening) {
       const text = (real ?? []).find((template) => template.name === name)?.text ?? "";
-      const prompt = new ChatTemplate(text).render([asked]);
+      const variables = { enable_thinking: true };
+      const prompt = new ChatTemplate(text).render([asked], { variables });
       const codec = {
         decode: (ids: readonly number[]) => String.fromCharCode(...ids),
         tokenBytes: (code: number) => Uint8Array.of(code),

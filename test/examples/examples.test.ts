@@ -20,13 +20,15 @@ const outputs: Readonly<Record<string, RegExp>> = {
   rag: RAG,
   stream: /^412 metres\n\(stop\)\n$/,
   "structured-output": /^.+ from .+ is 34\n$/,
+  tools: /^calls get_height\ngets \{"mountain":"\w+","metres":2\d{3}\}\n2 answers, \d+ prompt tokens were cached\n$/,
   "typescript-1": /^pocket 2048\n$/,
   "typescript-10": /^200\n$/,
+  "ai-sdk-1": /^[^\n]+\n\d+ of \d+ prompt tokens were cached\n$/,
   "README-1": /^I am Pocket.*\n\d+ of \d+ prompt tokens were cached\n$/,
 };
 
 /** They compile; running them needs documents, or a server with vector stores (test/rag/http). */
-const notRun: readonly string[] = ["rag-1", "vector-stores-1"];
+const notRun: readonly string[] = ["rag-1", "vector-stores-1", "ai-sdk-2"];
 
 const examples = readdirSync("examples").filter((file) => file.endsWith(".ts"));
 const documents = ["README.md", ...readdirSync("docs").map((file) => `docs/${file}`)].filter(
@@ -34,7 +36,10 @@ const documents = ["README.md", ...readdirSync("docs").map((file) => `docs/${fil
 );
 
 /** What the blocks of a document that are parts of a program have around them. */
-const SURROUNDINGS = `import { EngineError, type GenerateOptions, type KvEventItem, type LLM } from "perigee";
+const SURROUNDINGS = `import { generateText, Output, stepCountIs, streamText, tool, type LanguageModel } from "ai";
+import { defineTool, EngineError, type GenerateOptions, type KvEventItem, type LLM } from "perigee";
+import { z } from "zod";
+declare const model: LanguageModel;
 declare const llm: LLM;
 declare const prompt: string;
 declare const prompts: readonly string[];

@@ -33,7 +33,7 @@ export async function userProject(sources: ReadonlyMap<string, string>): Promise
   const installed = join(folder, "node_modules");
   mkdirSync(installed);
   symlinkSync(root, join(installed, "perigee"));
-  for (const name of ["openai", "@types"]) {
+  for (const name of ["openai", "@types", "@perigee", "@ai-sdk", "ai", "zod"]) {
     symlinkSync(join(root, "node_modules", name), join(installed, name));
   }
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
