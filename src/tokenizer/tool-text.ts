@@ -77,7 +77,7 @@ export function renderWithTools(
   return asText(template, messages, options);
 }
 
-/** As text; throws `error` where the template rejects that, too: then the tools are not at fault. */
+/** As text; throws `error` where the template rejects that, too: the tools are not at fault. */
 function asTextAfter(
   error: unknown,
   template: ChatTemplate,

@@ -52,7 +52,7 @@ describe("a chat without tools", () => {
     expect(result).toEqual({
       ...{ text: "Mild.", reasoning: null, toolCalls: [], finishReason: "stop", rounds: 1 },
       messages: [{ role: "assistant", content: "Mild." }],
-      usage: { promptTokens: 24, cachedTokens: 0, completionTokens: 6, reasoningTokens: 0 },
+      usage: { promptTokens: 25, cachedTokens: 0, completionTokens: 6, reasoningTokens: 0 },
     });
     expect(model.requests[0]?.temperature).toBe(0);
   });
@@ -155,7 +155,10 @@ describe("calls of tools with handlers", () => {
   });
 
   test("are run side by side", async () => {
-    const { promise: both, resolve } = Promise.withResolvers<void>();
+    let resolve = () => {};
+    const both = new Promise<void>((done) => {
+      resolve = done;
+    });
     let running = 0;
     const meeting: ChatTool = {
       name: "meet",
@@ -240,7 +243,7 @@ describe("options", () => {
     [{ tools: [{ name: "a", parameters: "{}" }] }, "tools[0].parameters"],
     [{ tools: [{ name: "a", run: 3 }] }, "tools[0].run"],
     [{ n: 2 }, "n"],
-  ])("%j are refused", async ([options, param]) => {
+  ] as [object, string][])("%j are refused", async ([options, param]) => {
     // JavaScript callers may pass anything.
     const chat = chatResult(chatEvents(scripted([]), question, options as ChatCallOptions));
     await expect(chat).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param });

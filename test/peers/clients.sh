@@ -5,10 +5,10 @@
 set -euo pipefail
 folder="$(cd "$(dirname "$0")/../.." && pwd)/node_modules/.cache/clients"
 packages=(
-  @langchain/core@LANGCHAIN_CORE
-  @langchain/openai@LANGCHAIN_OPENAI
-  @modelcontextprotocol/sdk@MCP_SDK
-  @mastra/core@MASTRA_CORE
+  @langchain/core@1.4.0
+  @langchain/openai@1.5.8
+  @modelcontextprotocol/sdk@1.32.2
+  @mastra/core@0.24.9
   node-llama-cpp@3.22.1
   zod@4.6.7
 )

@@ -20,8 +20,10 @@ const folder = "models/templates";
 
 /** All of them; null: the package is not installed. */
 export function chatTemplates(): readonly RealTemplate[] | null {
-  if (!existsSync(bundle)) return null;
-  if (!existsSync(repository)) git("clone", "--quiet", "--bare", bundle, repository);
+  if (!existsSync(repository)) {
+    if (!existsSync(bundle)) return null;
+    git("clone", "--quiet", "--bare", bundle, repository);
+  }
   const files = git("--git-dir", repository, "ls-tree", "--name-only", "HEAD", `${folder}/`);
   return files
     .split("\n")

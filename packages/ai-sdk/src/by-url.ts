@@ -130,7 +130,9 @@ function bodyOf(modelId: string, request: ChatRequest): Record<string, unknown> 
     seed: sampling.seed,
     stop: sampling.stop,
     speculative: sampling.speculative,
-    ...(tools.length === 0 ? {} : { tools: tools.map((tool) => ({ type: "function", function: tool })) }),
+    ...(tools.length === 0
+      ? {}
+      : { tools: tools.map((tool) => ({ type: "function", function: tool })) }),
     ...(tools.length === 0 ? {} : { tool_choice: choiceOf(toolChoice) }),
     parallel_tool_calls: request.parallelToolCalls,
     response_format: output === null ? undefined : formatOf(output),

@@ -74,7 +74,10 @@ export interface ChatRequest {
     readonly speculative?: boolean;
   };
   /** JSON of this schema, or any object; null: a text. */
-  readonly output: { readonly json: Record<string, unknown> } | { readonly jsonObject: true } | null;
+  readonly output:
+    | { readonly json: Record<string, unknown> }
+    | { readonly jsonObject: true }
+    | null;
   readonly retention?: Retention;
   readonly cacheSalt?: string;
   readonly priority?: number;
@@ -116,7 +119,7 @@ export interface PerigeeModel {
   ): AsyncIterable<ChatSourceEvent>;
   embed(
     values: readonly string[],
-    options: { readonly dimensions?: number; readonly signal?: AbortSignal },
+    options: { readonly signal?: AbortSignal },
   ): Promise<
     readonly { readonly embedding: Float32Array; readonly promptTokenIds: readonly number[] }[]
   >;

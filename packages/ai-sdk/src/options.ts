@@ -40,9 +40,13 @@ export function perigeeOptions(
   for (const [name, value] of Object.entries(options)) {
     const kind = Object.hasOwn(KINDS, name) ? KINDS[name as keyof PerigeeOptions] : null;
     const wanted = kind === null ? `one of ${Object.keys(KINDS).join(", ")}` : `a ${kind}`;
-    if (kind !== null && (value === undefined || (value !== null && typeof value === kind))) continue;
+    if (kind !== null && (value === undefined || (value !== null && typeof value === kind)))
+      continue;
     const argument = `providerOptions.perigee.${name}`;
-    throw new InvalidArgumentError({ argument, message: `Cannot use ${argument}: must be ${wanted}` });
+    throw new InvalidArgumentError({
+      argument,
+      message: `Cannot use ${argument}: must be ${wanted}`,
+    });
   }
   // Names and kinds were checked; what an object contains the engine checks.
   return options as PerigeeOptions;

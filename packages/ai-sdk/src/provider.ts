@@ -43,7 +43,12 @@ export function createPerigee(settings: PerigeeSettings): PerigeeProvider {
   const imageModel = (modelId: string): never => {
     throw new NoSuchModelError({ modelId, modelType: "imageModel" });
   };
-  const members = { specificationVersion: "v4" as const, languageModel, embeddingModel, imageModel };
+  const members = {
+    specificationVersion: "v4" as const,
+    languageModel,
+    embeddingModel,
+    imageModel,
+  };
   return Object.assign((modelId?: string) => languageModel(modelId), members);
 }
 

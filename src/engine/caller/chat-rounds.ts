@@ -180,6 +180,8 @@ async function prepared(
   const all: GenerateOptions = {
     ...reading.options,
     ...generation,
+    // An answer ends by itself: `generate` alone has a short default.
+    maxTokens: generation.maxTokens ?? null,
     ...(structuredOutput === undefined ? {} : { structuredOutput }),
   };
   return { prompt, reader: reading.createReader(), generation: all };

@@ -85,7 +85,7 @@ export interface ChatToolCall {
   readonly argumentsText: string;
 }
 
-/** Options of `LLM.chat`. */
+/** Options of `LLM.chat`. `maxTokens` bounds each answer; by default only the context does. */
 export interface ChatCallOptions
   extends Omit<GenerateOptions, "n" | "beamWidth" | "logprobs" | "promptLogprobs">,
     Pick<ChatOptions, "chatTemplate" | "templateVariables"> {
