@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
+import { CALL_FORMATS, REASONING_FORMATS } from "#chat";
 import { httpFields } from "./http-config.ts";
 
 /** Default sampling parameters of requests, from the model's authors or from the operator. */
@@ -82,9 +83,19 @@ export const ServerOptions = z
       .default(64)
       .describe("Most clients that follow KV events at once; further ones get 429."),
     toolCallParser: z
-      .enum(["auto", "hermes", "llama3_json", "none"])
+      .enum([...CALL_FORMATS, "none"])
       .default("auto")
-      .describe("How tool calls are read from a model's text; auto: by what the text begins with."),
+      .describe(
+        "How tool calls are read from a model's text; auto: by the chat template, and where it " +
+          "shows no format by what the text begins with.",
+      ),
+    reasoningParser: z
+      .enum([...REASONING_FORMATS, "none"])
+      .default("auto")
+      .describe(
+        "How a model's thinking is told from its answer; auto: by the marks in the chat template " +
+          "or the vocabulary; deepseek_r1: an output begins with thinking even without a mark.",
+      ),
     moveKnownNoise: z
       .boolean()
       .default(true)

@@ -32,6 +32,8 @@ const TEST_ONLY_FOLDERS = [
   "golden",
   "tools",
   "bench",
+  "packages",
+  "clients",
 ];
 const OUTSIDE =
   /\b(Date\.now|new Date\(|Math\.random|setTimeout|setInterval|console\.|process\.env)/;

@@ -1,6 +1,6 @@
 /** A model's output as Anthropic's content blocks: whole, or piece by piece. */
+import type { AnswerReader, OutputPart } from "#chat";
 import type { ChatGeneration } from "../openai/chat-generation.ts";
-import type { OutputPart, ToolCallParser } from "../openai/tool-calls/tool-call-parser.ts";
 
 /** A content block of an answer. */
 export type AnswerBlock =
@@ -17,13 +17,13 @@ export type BlockChange =
 
 /** Splits one sequence's text into blocks, as it arrives. */
 export class AnswerBlocks {
-  readonly #parser: ToolCallParser | null;
+  readonly #reader: AnswerReader | null;
   readonly #onlyOneCall: boolean;
   readonly #blocks: AnswerBlock[] = [];
   #calls = 0;
 
-  constructor({ createParser, request }: ChatGeneration) {
-    this.#parser = createParser?.() ?? null;
+  constructor({ createReader, request }: ChatGeneration) {
+    this.#reader = createReader?.() ?? null;
     this.#onlyOneCall = request.parallel_tool_calls === false;
   }
 
@@ -35,17 +35,18 @@ export class AnswerBlocks {
     return this.#calls > 0;
   }
 
-  /** Takes more text; `ended`: it is the last. */
-  push(text: string, ended: boolean): BlockChange[] {
-    if (this.#parser === null) return text === "" ? [] : this.#add("text", text);
-    const parts = [...this.#parser.push(text), ...(ended ? this.#parser.finish() : [])];
-    return parts.flatMap((part) => this.#take(part));
+  /** Takes more text and its tokens; `ended`: it is the last. */
+  push(text: string, tokenIds: readonly number[], ended: boolean): BlockChange[] {
+    if (this.#reader === null) return text === "" ? [] : this.#add("text", text);
+    return this.#reader.push(text, tokenIds, ended).flatMap((part) => this.#take(part));
   }
 
   #take(part: OutputPart): BlockChange[] {
     switch (part.kind) {
       case "content":
         return this.#add("text", part.text);
+      case "reasoning":
+        return this.#add("thinking", part.text);
       case "call": {
         if (this.#onlyOneCall && part.index > 0) return [];
         this.#calls += 1;

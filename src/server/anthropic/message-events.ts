@@ -55,9 +55,9 @@ class MessageWriter {
     return event({ type: "message_start", message }) + event({ type: "ping" });
   }
 
-  advance({ text, finishReason }: StreamItem): string {
+  advance({ text, tokenIds, finishReason }: StreamItem): string {
     return this.#answer
-      .push(text ?? "", finishReason !== null)
+      .push(text ?? "", tokenIds, finishReason !== null)
       .map((change) => this.#change(change))
       .join("");
   }

@@ -51,7 +51,9 @@ export function promptTokens(
   conversation: Conversation,
   signal: AbortSignal,
 ): Promise<number[]> {
-  const { shown } = toolUse(conversation, context.config.toolCallParser, context.newId);
+  const { model, config, newId } = context;
+  const template = model.chatTemplate ?? null;
+  const { shown } = toolUse(conversation, config.toolCallParser, { template, newId });
   return chatTokens(context, conversation, { tools: shown, tokensMax: null, signal });
 }
 

@@ -29,7 +29,7 @@ function message(generation: MessageGeneration, result: GenerateResult): unknown
   const { tokenIds, drafts, finishReason, stopReason } = completion;
   chat.usage.add(0, result, tokenIds.length, drafts);
   const answer = new AnswerBlocks(chat);
-  answer.push(completion.text ?? "", true);
+  answer.push(completion.text ?? "", tokenIds, true);
   const end = messageEnd(generation, {
     ...{ finishReason, stopReason },
     generatedTokens: tokenIds.length,

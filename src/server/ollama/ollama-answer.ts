@@ -1,9 +1,9 @@
 /** Answers of Ollama's generating routes: a line per piece of text, then one with statistics. */
+import type { AnswerReader, OutputPart } from "#chat";
 import type { StreamItem } from "#engine";
 import type { ServerContext } from "../context.ts";
 import { type Answer, finishReason } from "../openai/answer.ts";
 import type { ChatGeneration } from "../openai/chat-generation.ts";
-import type { OutputPart, ToolCallParser } from "../openai/tool-calls/tool-call-parser.ts";
 import { jsonLine } from "./ollama-dialect.ts";
 
 const NS_PER_MS = 1_000_000;
@@ -87,7 +87,7 @@ async function* answerLines(
   { chat, arrivedMs }: OllamaGeneration,
 ): AsyncGenerator<AnswerLine> {
   const { prompt, options, usage } = chat;
-  const reader = new PieceReader(chat.createParser?.() ?? null);
+  const reader = new PieceReader(chat.createReader?.() ?? null);
   let firstMs = 0;
   for await (const item of model.stream(prompt, options)) {
     if (firstMs === 0) firstMs = performance.now();
@@ -128,18 +128,18 @@ export function nanoseconds(ms: number): number {
 
 /** Splits text into pieces; a call waits for the end of its arguments. */
 class PieceReader {
-  readonly #parser: ToolCallParser | null;
+  readonly #reader: AnswerReader | null;
   #call: { readonly id: string; readonly name: string; json: string } | null = null;
   #count = 0;
 
-  constructor(parser: ToolCallParser | null) {
-    this.#parser = parser;
+  constructor(reader: AnswerReader | null) {
+    this.#reader = reader;
   }
 
-  read({ text, finishReason: reason }: StreamItem): OllamaPiece {
-    if (this.#parser === null) return { ...NOTHING, text: text ?? "" };
+  read({ text, tokenIds, finishReason: reason }: StreamItem): OllamaPiece {
+    if (this.#reader === null) return { ...NOTHING, text: text ?? "" };
     const ended = reason !== null;
-    const parts = [...this.#parser.push(text ?? ""), ...(ended ? this.#parser.finish() : [])];
+    const parts = this.#reader.push(text ?? "", tokenIds, ended);
     const piece = { text: "", thinking: "", calls: [] as OllamaCall[] };
     for (const part of parts) this.#take(part, piece);
     if (ended) this.#endCall(piece.calls);
@@ -150,6 +150,9 @@ class PieceReader {
     switch (part.kind) {
       case "content":
         piece.text += part.text;
+        break;
+      case "reasoning":
+        piece.thinking += part.text;
         break;
       case "call":
         this.#endCall(piece.calls);

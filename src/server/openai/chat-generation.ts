@@ -1,8 +1,10 @@
+import { type AnswerReader, answerReading } from "#chat";
 import type {
   GeneratedTokens,
   GenerateOptions,
   RetentionConfig,
   ServedModel,
+  StructuredOutput,
   TokenPrompt,
 } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
@@ -13,7 +15,6 @@ import { earlierAnswer, kvSourceOption, resumeUsage } from "./perigee-field.ts";
 import { moveNoise } from "./prompt-noise.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
-import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 import { toolUse } from "./tools.ts";
 import type { UsageCounter } from "./usage.ts";
 
@@ -22,7 +23,8 @@ export interface ChatGeneration {
   readonly request: ChatRequest;
   readonly prompt: TokenPrompt;
   readonly options: GenerateOptions;
-  readonly createParser: (() => ToolCallParser) | null;
+  /** Reads one sequence: thinking, answer, calls; null: all text is content. */
+  readonly createReader: (() => AnswerReader) | null;
   readonly tokens: TokenWriter;
   /** Text before each answer: with `echo`, the continued message; otherwise "". */
   readonly echo: string;
@@ -57,21 +59,9 @@ export async function chatGeneration(
   wishes: ChatWishes = {},
 ): Promise<ChatGeneration> {
   const { model, config } = context;
-  const tools = toolUse(request, config.toolCallParser, context.newId);
-  const structure = structuredOutput(request);
-  const ownOptions = {
-    ...samplingOptions(
-      { ...request, max_tokens: request.max_completion_tokens ?? request.max_tokens },
-      {
-        defaults: config.defaultSampling,
-        maxTokens: null,
-        logprobs: chatLogprobCount(request),
-        structuredOutput: tools.structuredOutput ?? structure,
-      },
-    ),
-    ...deliveryOptions(request, call),
-    ...kvSourceOption(request.perigee),
-  };
+  const template = request.chat_template ?? model.chatTemplate ?? null;
+  const tools = toolUse(request, config.toolCallParser, { template, newId: context.newId });
+  const ownOptions = chatOptions(context, request, { call, forced: tools.structuredOutput });
   const { perigee } = request;
   const earlier = earlierAnswer(request, {
     ...{ prompts: 1, n: ownOptions.n ?? 1, isBeamSearch: ownOptions.beamWidth != null },
@@ -79,13 +69,19 @@ export async function chatGeneration(
   const promptTokenIds = await promptOf(context, request, {
     ...{ tools: tools.shown, maxTokens: ownOptions.maxTokens ?? null, signal: call.signal },
   });
+  const { contextTokensMax } = model.info;
   if (wishes.mayExceedContext !== true) {
-    checkRoom(promptTokenIds.length, model.info.contextTokensMax, request);
+    checkRoom(promptTokenIds.length, contextTokensMax, request);
   }
+  const reading = answerReading({
+    ...{ codec: model.codec, template, promptTokenIds, tools, contextTokensMax },
+    setting: config.reasoningParser,
+    continued: request.continue_final_message === true ? continuedText(request) : null,
+    isConstrained: ownOptions.structuredOutput != null && ownOptions.beamWidth == null,
+  });
   const moved = config.moveKnownNoise ? moveNoise(request.messages).moved : [];
   call.usage.moved(moved);
   const retention = await wishes.retentionOf?.(promptTokenIds, moved);
-  const options = { ...ownOptions, ...(retention != null && { retention }) };
   const generated = earlier?.generated[0] ?? null;
   if (earlier !== null) resumeUsage(call.usage, earlier);
   return {
@@ -95,8 +91,8 @@ export async function chatGeneration(
       ...(generated !== null && { generated }),
       ...(perigee?.seed != null && { seed: perigee.seed }),
     },
-    options,
-    createParser: tools.createParser,
+    options: { ...ownOptions, ...reading.options, ...(retention != null && { retention }) },
+    createReader: reading.isPlain ? null : reading.createReader,
     tokens: new TokenWriter(model.codec, request.return_tokens_as_token_ids === true),
     echo: request.echo === true ? continuedText(request) : "",
     logprobs: request.logprobs === true,
@@ -106,6 +102,33 @@ export async function chatGeneration(
     usage: call.usage,
     earlier: generated,
     withMarkers: perigee?.markers === true,
+  };
+}
+
+interface OptionParts {
+  readonly call: Call;
+  /** What makes the output calls; null: nothing does. */
+  readonly forced: StructuredOutput | null;
+}
+
+function chatOptions(
+  { config }: ServerContext,
+  request: ChatRequest,
+  { call, forced }: OptionParts,
+): GenerateOptions {
+  const structure = structuredOutput(request);
+  return {
+    ...samplingOptions(
+      { ...request, max_tokens: request.max_completion_tokens ?? request.max_tokens },
+      {
+        defaults: config.defaultSampling,
+        maxTokens: null,
+        logprobs: chatLogprobCount(request),
+        structuredOutput: forced ?? structure,
+      },
+    ),
+    ...deliveryOptions(request, call),
+    ...kvSourceOption(request.perigee),
   };
 }
 
@@ -135,6 +158,7 @@ export type ConversationRequest = Pick<
   | "messages"
   | "chat_template"
   | "chat_template_kwargs"
+  | "reasoning_effort"
   | "add_generation_prompt"
   | "continue_final_message"
 > &
@@ -165,7 +189,8 @@ export async function chatTokens(
   if (continues && generates) {
     throw fieldError("continue_final_message", "needs add_generation_prompt to be false");
   }
-  const { chat_template: template, chat_template_kwargs: variables } = request;
+  const { chat_template: template } = request;
+  const variables = templateVariables(request);
   if (typeof template === "string" && !config.allowRequestChatTemplate) {
     throw fieldError(
       "chat_template",
@@ -181,9 +206,18 @@ export async function chatTokens(
     ...(tools.length > 0 ? { tools } : {}),
     ...(typeof template === "string" ? { chatTemplate: template } : {}),
     ...(typeof request.cache_salt === "string" ? { cacheSalt: request.cache_salt } : {}),
-    ...(variables === null || variables === undefined ? {} : { templateVariables: variables }),
+    ...(variables === null ? {} : { templateVariables: variables }),
   });
   return promptTokenIds;
+}
+
+/** Thinking models have a switch in their templates; null: nothing is set. */
+function templateVariables({
+  chat_template_kwargs: given,
+  reasoning_effort: effort,
+}: ConversationRequest): Readonly<Record<string, unknown>> | null {
+  if (effort !== "none") return given ?? null;
+  return { enable_thinking: false, ...given };
 }
 
 function chatLogprobCount(request: ChatRequest): number | null {

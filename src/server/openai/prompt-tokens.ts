@@ -25,6 +25,7 @@ const ChatPromptRequest = z.object({
   tool_choice: chat.tool_choice,
   chat_template: chat.chat_template,
   chat_template_kwargs: chat.chat_template_kwargs,
+  reasoning_effort: chat.reasoning_effort,
   add_generation_prompt: chat.add_generation_prompt,
   continue_final_message: chat.continue_final_message,
   cache_salt: chat.cache_salt,

@@ -8,10 +8,11 @@ export interface Usage {
   readonly completion_tokens: number;
   readonly total_tokens: number;
   readonly prompt_tokens_details: { readonly cached_tokens: number };
-  /** Where tokens were drafted. */
+  /** Where the model thought, or tokens were drafted. */
   readonly completion_tokens_details?: {
-    readonly accepted_prediction_tokens: number;
-    readonly rejected_prediction_tokens: number;
+    readonly reasoning_tokens?: number;
+    readonly accepted_prediction_tokens?: number;
+    readonly rejected_prediction_tokens?: number;
   };
   /** Of the engine's own. */
   readonly perigee?: {
@@ -37,6 +38,8 @@ export class UsageCounter {
   readonly #prompts = new Map<number, PromptInfo>();
   #scoredTokens = 0;
   #completionTokens = 0;
+  /** By sequence. */
+  readonly #reasoningTokens = new Map<number, number>();
   #drafted = 0;
   #accepted = 0;
   /** Prompt tokens that another worker found in its cache, of the prompts that it began. */
@@ -58,6 +61,11 @@ export class UsageCounter {
     this.#completionTokens += completionTokens;
     this.#drafted += drafts?.drafted ?? 0;
     this.#accepted += drafts?.accepted ?? 0;
+  }
+
+  /** Notes how many tokens of a sequence were thoughts so far; the newest figure counts. */
+  reason(index: number, tokens: number): void {
+    if (tokens > 0) this.#reasoningTokens.set(index, tokens);
   }
 
   /** Adds tokens of texts that are scored, not continued. */
@@ -97,12 +105,7 @@ export class UsageCounter {
       completion_tokens: this.#completionTokens,
       total_tokens: promptTokens + this.#completionTokens,
       prompt_tokens_details: { cached_tokens: cachedTokens },
-      ...(this.#drafted > 0 && {
-        completion_tokens_details: {
-          accepted_prediction_tokens: this.#accepted,
-          rejected_prediction_tokens: this.#drafted - this.#accepted,
-        },
-      }),
+      ...this.#details(),
       ...this.#own(),
     };
   }
@@ -115,6 +118,22 @@ export class UsageCounter {
       perigee: {
         ...(isHeld && { kv_byte_seconds: this.#kvByteSeconds() }),
         ...(isMoved && { moved_noise: this.#movedNoise }),
+      },
+    };
+  }
+
+  #details(): Pick<Usage, "completion_tokens_details"> {
+    let thoughts = 0;
+    for (const tokens of this.#reasoningTokens.values()) thoughts += tokens;
+    if (thoughts + this.#drafted === 0) return {};
+    const drafts = {
+      accepted_prediction_tokens: this.#accepted,
+      rejected_prediction_tokens: this.#drafted - this.#accepted,
+    };
+    return {
+      completion_tokens_details: {
+        ...(thoughts > 0 && { reasoning_tokens: thoughts }),
+        ...(this.#drafted > 0 && drafts),
       },
     };
   }

@@ -1,6 +1,6 @@
 /** A response's output as it comes: items, and the events that tell of them. */
+import type { OutputPart } from "#chat";
 import type { FileCitation, FoundFile } from "../file-search.ts";
-import type { OutputPart } from "../tool-calls/tool-call-parser.ts";
 import type { EventLog } from "./event-log.ts";
 import { itemIdOf } from "./response-ids.ts";
 
@@ -92,7 +92,7 @@ export class OutputWriter {
   }
 
   /** A call, or more of its arguments. */
-  call(part: Exclude<OutputPart, { readonly kind: "content" }>): void {
+  call(part: Extract<OutputPart, { readonly kind: "call" | "arguments" }>): void {
     if (part.kind === "call") {
       this.close("completed");
       const fields = { call_id: part.id, name: part.name, arguments: "" };

@@ -51,7 +51,9 @@ async function fitsContext(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { contextTokensMax } = context.model.info;
-  const { shown } = toolUse(chat, context.config.toolCallParser, context.newId);
+  const { model, config, newId } = context;
+  const template = model.chatTemplate ?? null;
+  const { shown } = toolUse(chat, config.toolCallParser, { template, newId });
   try {
     const tokensMax = contextTokensMax;
     const tokens = await chatTokens(context, chat, { tools: shown, tokensMax, signal });

@@ -5,6 +5,9 @@ import { closeToyServers, serveToy } from "../../../support/toy-server.ts";
 
 closeToyServers();
 
+/** A template of a model that thinks: its marks tell the server how to read outputs. */
+const THINKS = "{{ '<think>' }}{{ content.split('</think>')[-1] }}";
+
 type Failure = { readonly error: { readonly message: string; readonly code: string } };
 
 const weather = {
@@ -78,7 +81,10 @@ describe("a response", () => {
   });
 
   test("reasoning is an item of its own, and counted", async () => {
-    const { client } = await serveToy({ reply: () => "<think>\nA sum.\n</think>\n\nFour." });
+    const { client } = await serveToy({
+      chatTemplate: THINKS,
+      reply: () => "<think>\nA sum.\n</think>\n\nFour.",
+    });
     const response = await client.responses.create({ model: "toy", input: "2 + 2?" });
     expect(response.output).toMatchObject([
       { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text: "A sum." }] },
@@ -187,7 +193,10 @@ describe("a stream", () => {
   });
 
   test("tells of reasoning and calls", async () => {
-    const { post } = await serveToy({ reply: () => `<think>Look.</think>\n\n${called}` });
+    const { post } = await serveToy({
+      chatTemplate: THINKS,
+      reply: () => `<think>Look.</think>\n\n${called}`,
+    });
     const events = await responseEvents(
       await post("/v1/responses", { input: "Oslo?", tools: [weather], stream: true }),
     );
@@ -209,7 +218,10 @@ describe("a stream", () => {
   });
 
   test("says the same as the whole answer", async () => {
-    const { client } = await serveToy({ reply: () => `<think>Look.</think>It ${called}` });
+    const { client } = await serveToy({
+      chatTemplate: THINKS,
+      reply: () => `<think>Look.</think>It ${called}`,
+    });
     const request = { model: "toy", input: "Oslo?", tools: [weather] };
     const whole = await client.responses.create(request);
     const streamed = await client.responses.stream(request).finalResponse();

@@ -1,7 +1,7 @@
-import type { OutputPart, ToolCallParser } from "./tool-call-parser.ts";
+import type { OutputParser, OutputPart } from "./output-part.ts";
 
 /** Parses text in steps. Undecided text stays in `buffer` until more text arrives. */
-export abstract class StepwiseParser implements ToolCallParser {
+export abstract class StepwiseParser implements OutputParser {
   protected buffer = "";
 
   push(text: string): OutputPart[] {
@@ -23,9 +23,4 @@ export abstract class StepwiseParser implements ToolCallParser {
 
   /** Parses the rest of the buffer at the end of the text. */
   protected abstract close(parts: OutputPart[]): void;
-}
-
-/** Adds a piece of content unless it is empty. */
-export function addContent(parts: OutputPart[], text: string): void {
-  if (text !== "") parts.push({ kind: "content", text });
 }

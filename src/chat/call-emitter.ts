@@ -1,23 +1,18 @@
+import type { CallWriter } from "./call-writer.ts";
 import { JsonCallReader } from "./json-call-reader.ts";
-import type { OutputPart, ToolCallContext } from "./tool-call-parser.ts";
+import type { OutputPart } from "./output-part.ts";
 
 /** Turns consecutive JSON objects into calls; the caller handles the framing around them. */
 export class CallEmitter {
-  readonly #context: ToolCallContext;
+  readonly #writer: CallWriter;
   readonly #isCall: (reader: JsonCallReader) => boolean;
   #reader = new JsonCallReader();
   #started = false;
-  #count = 0;
 
   /** `isCall` returns, at each check, whether the object as read so far is certainly a call. */
-  constructor(context: ToolCallContext, isCall: (reader: JsonCallReader) => boolean) {
-    this.#context = context;
+  constructor(writer: CallWriter, isCall: (reader: JsonCallReader) => boolean) {
+    this.#writer = writer;
     this.#isCall = isCall;
-  }
-
-  /** The number of calls begun so far. */
-  get count(): number {
-    return this.#count;
   }
 
   /** Takes text of the current object; returns the rest after the object's end, otherwise null. */
@@ -31,9 +26,7 @@ export class CallEmitter {
   finishObject(parts: OutputPart[]): string | null {
     const reader = this.#reader;
     const wasCall = this.#started;
-    if (wasCall && !reader.hasArguments) {
-      parts.push({ kind: "arguments", index: this.#count - 1, text: "{}" });
-    }
+    if (wasCall && !reader.hasArguments) this.#writer.add(parts, "{}");
     this.#reader = new JsonCallReader();
     this.#started = false;
     return wasCall ? null : reader.raw;
@@ -44,15 +37,18 @@ export class CallEmitter {
     if (!this.#started) {
       if (reader.name === null || !this.#isCall(reader)) return;
       this.#started = true;
-      parts.push({
-        kind: "call",
-        index: this.#count,
-        id: this.#context.newId(),
-        name: reader.name,
-      });
-      this.#count += 1;
+      this.#writer.begin(parts, reader.name);
     }
-    const text = reader.takeArguments();
-    if (text !== "") parts.push({ kind: "arguments", index: this.#count - 1, text });
+    this.#writer.add(parts, reader.takeArguments());
   }
+}
+
+/** The object names a tool of the request, and has arguments: answers may be JSON, too. */
+export function namesTool(writer: CallWriter): (reader: JsonCallReader) => boolean {
+  return (reader) => reader.hasArguments && writer.context.tools.has(reader.name ?? "");
+}
+
+/** Whatever has a name. */
+export function hasName(reader: JsonCallReader): boolean {
+  return reader.name !== null;
 }

@@ -20,7 +20,9 @@ export class JsonCallReader {
   #key = "";
   #argumentsStart: number | null = null;
   #argumentsEnd: number | null = null;
-  #taken = 0; // arguments up to this index were returned
+  #isObject = false; // the arguments begin with a brace
+  #fresh = ""; // text of an object's arguments that was not returned yet
+  #isTaken = false; // other arguments were returned
 
   get done(): boolean {
     return this.#place === "done";
@@ -44,6 +46,9 @@ export class JsonCallReader {
       this.raw += char;
       taken += 1;
       this.#scan(char, at);
+      // Not cut out of `raw`: that copies all of it each time.
+      const isInside = this.#argumentsStart !== null && at < (this.#argumentsEnd ?? at + 1);
+      if (this.#isObject && isInside) this.#fresh += char;
     }
     return taken;
   }
@@ -51,16 +56,15 @@ export class JsonCallReader {
   /** Argument text not returned before. Arguments written as a JSON string are unpacked. */
   takeArguments(): string {
     if (this.#argumentsStart === null) return "";
-    if (this.raw[this.#argumentsStart] !== "{") return this.#takeWhole(this.#argumentsStart);
-    const end = this.#argumentsEnd ?? this.raw.length;
-    const text = this.raw.slice(Math.max(this.#taken, this.#argumentsStart), end);
-    this.#taken = end;
+    if (!this.#isObject) return this.#takeWhole(this.#argumentsStart);
+    const text = this.#fresh;
+    this.#fresh = "";
     return text;
   }
 
   #takeWhole(start: number): string {
-    if (this.#argumentsEnd === null || this.#taken > start) return "";
-    this.#taken = this.#argumentsEnd;
+    if (this.#argumentsEnd === null || this.#isTaken) return "";
+    this.#isTaken = true;
     const value = parsed(this.raw.slice(start, this.#argumentsEnd));
     if (typeof value === "string") return value;
     return value === null || value === undefined ? "{}" : JSON.stringify(value);
@@ -101,7 +105,7 @@ export class JsonCallReader {
   }
 
   #scanObject(char: string, at: number): void {
-    if (this.#place === "value" && this.#start < 0) this.#startValue(at);
+    if (this.#place === "value" && this.#start < 0) this.#startValue(char, at);
     if (char === '"') this.#startString(at);
     else if (char === "{" || char === "[") this.#depth += 1;
     else if (char === "}" || char === "]") this.#close(at);
@@ -113,9 +117,11 @@ export class JsonCallReader {
     if (this.#depth === 1 && this.#place === "key") this.#start = at;
   }
 
-  #startValue(at: number): void {
+  #startValue(char: string, at: number): void {
     this.#start = at;
-    if (ARGUMENT_KEYS.has(this.#key)) this.#argumentsStart ??= at;
+    if (!ARGUMENT_KEYS.has(this.#key) || this.#argumentsStart !== null) return;
+    this.#argumentsStart = at;
+    this.#isObject = char === "{";
   }
 
   #close(at: number): void {
