@@ -14,6 +14,7 @@ function run(command, args) {
 const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));
 if (existsSync(`${root}/src`) && existsSync(tsc)) {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
+  run(process.execPath, [tsc, "-p", "packages/ai-sdk"]);
 }
 run(process.execPath, ["tools/build-native.mjs"]);
 run(process.execPath, ["tools/build-grammar.mjs", "--if-missing"]);

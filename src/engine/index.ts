@@ -26,17 +26,26 @@
 
 export { bundledModel, type SamplingDefaults } from "#engine/caller";
 export {
+  type ArgumentsOf,
   type BeamScore,
   beginning,
   type CacheLevelName,
   type CacheLevelReport,
   type CacheReport,
+  type ChatCallOptions,
+  type ChatEvent,
+  type ChatFinishReason,
   type ChatMessage,
   type ChatOptions,
+  type ChatResult,
+  type ChatTool,
+  type ChatToolCall,
+  type ChatUsage,
   type Completion,
   type CompletionDelta,
   type DecodeTextOptions,
   type DraftUse,
+  defineTool,
   type EmbeddingInfo,
   type EmbedResult,
   type EmbedTextOptions,
@@ -74,6 +83,10 @@ export {
   type TextCodec,
   type TextFrame,
   type TokenPrompt,
+  type ToolRun,
+  type ToolSchema,
+  type TypedTool,
+  type ValueOf,
 } from "#engine/protocol";
 export {
   isLost,

@@ -1,23 +1,23 @@
 import { randomUUID } from "node:crypto";
-import { EngineError, warnOnStandardError } from "#base";
+import { warnOnStandardError } from "#base";
 import {
-  boundedMap,
   bundledModel,
+  chatEvents,
+  chatResult,
   checkMessages,
-  collectResult,
   describe,
   EngineClient,
   embeddingFingerprint,
+  generateAll,
   kvEventsOf,
   LazyStream,
   linkOver,
-  listenTo,
   type ModelFiles,
   type ModelText,
   modelPaths,
   nameOf,
-  type OpenLink,
   openThread,
+  promptLogits,
   RequestStarter,
   readFiles,
   readTemplateOption,
@@ -29,8 +29,11 @@ import {
   TextVectors,
 } from "#engine/caller";
 import {
+  type ChatCallOptions,
+  type ChatEvent,
   type ChatMessage,
   type ChatOptions,
+  type ChatResult,
   type EmbedResult,
   type EmbedTextOptions,
   type EngineHealth,
@@ -60,7 +63,7 @@ import {
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
 
-/** `LLM.load`'s options: the engine's, and callbacks for warnings and progress. */
+/** `LLM.load`'s options: the engine's, and callbacks. */
 export interface LlmOptions extends LoadOptions {
   /** Receives warnings, e.g. that a native library is missing. Default: standard error. */
   readonly onWarning?: (message: string) => void;
@@ -152,7 +155,8 @@ export class LLM implements ServedModel, AsyncDisposable {
     const { chatTemplate } = wanted;
     const template = chatTemplate === null ? null : readTemplateOption(chatTemplate);
     const client = new EngineClient(
-      wanted.engineThread ? openThread : await inlineOpener(),
+      // Nothing of the engine is needed here where it has a thread of its own.
+      wanted.engineThread ? openThread : (await import("#engine/thread")).openInline,
       onWarning,
       new KvEventLog(Math.max(1, wanted.kvCache.eventBufferMax)),
       onProgress,
@@ -216,6 +220,11 @@ export class LLM implements ServedModel, AsyncDisposable {
     return this.#text.codec;
   }
 
+  /** The text of the chat template for conversations with tools; null: the model has none. */
+  get chatTemplate(): string | null {
+    return this.#text.toolTemplate;
+  }
+
   warmUp(): void {
     this.#text.warmUp();
   }
@@ -246,29 +255,8 @@ export class LLM implements ServedModel, AsyncDisposable {
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
     const list: readonly Prompt[] = isList(prompts) ? prompts : [prompts];
-    const start = await this.#starter.check(options);
-    const { signal } = options;
-    const stop = new AbortController();
-    // A signal made by AbortSignal.any would stay attached to the caller's while that lives.
-    const onAbort = () => stop.abort(signal?.reason);
-    if (signal?.aborted) onAbort();
-    else listenTo(signal, onAbort);
-    try {
-      return await boundedMap(
-        list,
-        this.requestsAtOnce(sequencesOf(options)),
-        async (prompt, place) => {
-          const requestId = requestName(options.requestId, place, list.length);
-          const active = await start(prompt, { requestId, signal: stop.signal });
-          return collectResult(requestId, active.items);
-        },
-      );
-    } catch (error) {
-      stop.abort(error);
-      throw error;
-    } finally {
-      signal?.removeEventListener("abort", onAbort);
-    }
+    const atOnce = () => this.requestsAtOnce(sequencesOf(options));
+    return generateAll(this.#starter, list, options, atOnce);
   }
 
   /**
@@ -313,6 +301,26 @@ export class LLM implements ServedModel, AsyncDisposable {
     });
   }
 
+  /**
+   * Answers a conversation, or one message. Calls of tools with handlers are run, and the model is
+   * asked again, up to `roundsMax` times.
+   */
+  chat(
+    messages: string | readonly ChatMessage[],
+    options: ChatCallOptions = {},
+  ): Promise<ChatResult> {
+    return chatResult(this.chatStream(messages, options));
+  }
+
+  /** The same as it comes about. Leaving the loop cancels the request. */
+  chatStream(
+    messages: string | readonly ChatMessage[],
+    options: ChatCallOptions = {},
+  ): AsyncGenerator<ChatEvent, void> {
+    const list = typeof messages === "string" ? [{ role: "user", content: messages }] : messages;
+    return chatEvents(this, list, options);
+  }
+
   async chatPrompt(
     messages: readonly ChatMessage[],
     options: ChatOptions = {},
@@ -349,14 +357,8 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */
-  async promptLogits(prompt: Prompt): Promise<{ logits: Float32Array; rows: number }> {
-    const start = await this.#starter.check({ maxTokens: 1, temperature: 0 });
-    const requestId = randomUUID();
-    const active = await start(prompt, { requestId, promptLogits: true });
-    const result = await collectResult(requestId, active.items);
-    const logits = active.promptLogits;
-    if (logits === null) throw new EngineError("ENGINE_STEP_FAILED", "Cannot read the logits");
-    return { logits, rows: result.promptTokenIds.length };
+  promptLogits(prompt: Prompt): Promise<{ logits: Float32Array; rows: number }> {
+    return promptLogits(this.#starter, prompt);
   }
 
   requestsAtOnce(n: number): number {
@@ -390,11 +392,6 @@ export class LLM implements ServedModel, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-/** Imported for an engine on this thread only: on one of its own, nothing of it is needed here. */
-async function inlineOpener(): Promise<OpenLink> {
-  return (await import("#engine/thread")).openInline;
 }
 
 const isList: (value: unknown) => value is readonly unknown[] = Array.isArray;

@@ -11,6 +11,8 @@ const temperatureFloor = 0.01;
 const topPFloor = 1e-6;
 const biasLimit = 100;
 const logprobTokenIdsMax = 128;
+/** Marks of a few families. */
+const shownTokensMax = 64;
 const logitBiasMax = 16_384;
 /** The size of the largest vocabularies. */
 const allowedTokensMax = 262_144;
@@ -228,6 +230,13 @@ export const SamplingParams = z
       ),
     detokenize: z.boolean().default(true).describe("False: token ids only."),
     skipSpecialTokens: z.boolean().default(true).describe("Leave special tokens out of text."),
+    shownTokenIds: z
+      .array(tokenId)
+      .max(shownTokensMax)
+      .default([])
+      .describe(
+        `At most ${shownTokensMax} special tokens that the text keeps though others are left out.`,
+      ),
     spacesBetweenSpecialTokens: z
       .boolean()
       .default(true)

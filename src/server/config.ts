@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
+import { CALL_FORMATS, REASONING_FORMATS } from "#chat";
 import { httpFields } from "./http-config.ts";
 
 /** Default sampling parameters of requests, from the model's authors or from the operator. */
@@ -82,9 +83,57 @@ export const ServerOptions = z
       .default(64)
       .describe("Most clients that follow KV events at once; further ones get 429."),
     toolCallParser: z
-      .enum(["auto", "hermes", "llama3_json", "none"])
+      .enum([...CALL_FORMATS, "none"])
       .default("auto")
-      .describe("How tool calls are read from a model's text; auto: by what the text begins with."),
+      .describe(
+        "How tool calls are read from a model's text; auto: by the chat template, and where it " +
+          "shows no format by what the text begins with.",
+      ),
+    reasoningParser: z
+      .enum([...REASONING_FORMATS, "none"])
+      .default("auto")
+      .describe(
+        "How a model's thinking is told from its answer; auto: by the marks in the chat template " +
+          "or the vocabulary; deepseek_r1: an output begins with thinking even without a mark.",
+      ),
+    moveKnownNoise: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Move what coding agents put before their system prompt and change with every request (a " +
+          "billing header) behind the conversation, so that the prefix cache hits; usage says so.",
+      ),
+    responsesStoredMax: z
+      .int()
+      .nonnegative()
+      .default(1000)
+      .describe(
+        "Most responses of /v1/responses that are kept for each API key, in memory; the one that " +
+          "was used longest ago gives way. 0: none is kept.",
+      ),
+    responsesBytesMax: z
+      .int()
+      .positive()
+      .default(64 * 2 ** 20)
+      .describe(
+        "Most bytes that kept responses and their conversations have for each API key; those of " +
+          "all keys have at most 8 times as many.",
+      ),
+    responsesKeptMs: z
+      .int()
+      .positive()
+      .max(2 ** 31 - 1)
+      .default(3_600_000)
+      .describe("Time after its last use for which a response is kept."),
+    responsesWarmMs: z
+      .int()
+      .nonnegative()
+      .max(2 ** 31 - 1)
+      .default(600_000)
+      .describe(
+        "Time for which the cache keeps a kept response's keys and values before those of other " +
+          "requests, where the request has no retention of its own; 0: no longer than those.",
+      ),
     allowRequestChatTemplate: z
       .boolean()
       .default(false)

@@ -6,7 +6,14 @@ import type { ServerConfig } from "./config.ts";
 import type { ServerExtension } from "./extension.ts";
 import type { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import type { EngineMetrics } from "./metrics.ts";
+import type { ResponseStore } from "./openai/responses/response-store.ts";
 import type { UsageCounter } from "./openai/usage.ts";
+
+/** Where responses are kept, and what stands for this server in their ids. */
+export interface KeptResponses {
+  readonly tag: string;
+  readonly store: ResponseStore;
+}
 
 /** Shared context of all routes. */
 export interface ServerContext {
@@ -16,6 +23,7 @@ export interface ServerContext {
   readonly modelNames: readonly [string, ...string[]];
   readonly admission: Admission;
   readonly metrics: EngineMetrics;
+  readonly responses: KeptResponses;
   /** Null unless KV events are published for routers. */
   readonly kvPublisher: ZmqKvPublisher | null;
   /** What another layer adds, on the main thread; null: nothing. */
@@ -49,6 +57,8 @@ export interface Call {
   readonly created: number;
   /** Aborted when the client disconnects or the server shuts down at once. */
   readonly signal: AbortSignal;
+  /** Who keeps what is kept of it: a name for the client's API key. */
+  readonly owner: string;
   /** Token counts of the request so far, for its answer and for the log. */
   readonly usage: UsageCounter;
 }

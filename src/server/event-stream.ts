@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { OPENAI_STREAM, type StreamForm } from "./dialect.ts";
 
 type Headers = Readonly<Record<string, string | number | string[] | undefined>>;
 
@@ -23,6 +24,8 @@ export interface EventStreamOptions {
   readonly keepAliveMs: number;
   /** Ends the wait for a slow reader. */
   readonly signal?: AbortSignal;
+  /** Default: OpenAI's. */
+  readonly form?: StreamForm;
 }
 
 /**
@@ -33,6 +36,7 @@ export interface EventStreamOptions {
 export class EventStream {
   readonly #response: ServerResponse;
   readonly #options: EventStreamOptions;
+  readonly #form: StreamForm;
   #keepAlive: NodeJS.Timeout;
   #sentMs = performance.now();
   /** The response has sent its headers; chunks follow. */
@@ -43,13 +47,14 @@ export class EventStream {
   constructor(response: ServerResponse, options: EventStreamOptions) {
     this.#response = response;
     this.#options = options;
+    this.#form = options.form ?? OPENAI_STREAM;
     this.#keepAlive = setTimeout(() => this.#breakSilence(), options.keepAliveMs);
     response.once("close", () => clearTimeout(this.#keepAlive));
     for (const [name, value] of Object.entries(options.headers)) {
       if (value !== undefined) response.setHeader(name, value);
     }
     response.writeHead(200, {
-      "content-type": "text/event-stream; charset=utf-8",
+      "content-type": this.#form.contentType,
       "cache-control": "no-cache",
       "x-accel-buffering": "no", // nginx would collect the stream otherwise
     });
@@ -85,15 +90,16 @@ export class EventStream {
     if (text !== "" && !this.closed) this.#put(text);
   }
 
-  /** Sends a comment, which clients skip. Sends nothing while earlier data is still pending. */
-  comment(text: string): void {
+  /** Breaks the silence. Sends nothing while earlier data is still pending. */
+  keepAlive(): void {
     this.flush();
-    if (!this.closed && !this.#isFull) this.#put(`: ${text}\n\n`);
+    const { keepAlive } = this.#form;
+    if (keepAlive !== "" && !this.closed && !this.#isFull) this.#put(keepAlive);
   }
 
   /** Sends the last event and ends the response. */
   end(): void {
-    this.#finish("data: [DONE]\n\n");
+    this.#finish(this.#form.end);
   }
 
   /** Ends the response without a last event. */
@@ -133,7 +139,7 @@ export class EventStream {
     const { keepAliveMs } = this.#options;
     const silentMs = performance.now() - this.#sentMs;
     const isSilent = silentMs >= keepAliveMs;
-    if (isSilent) this.comment("keep-alive");
+    if (isSilent) this.keepAlive();
     const nextMs = isSilent ? keepAliveMs : keepAliveMs - silentMs;
     this.#keepAlive = setTimeout(() => this.#breakSilence(), nextMs);
   }

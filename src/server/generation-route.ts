@@ -2,10 +2,12 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
+import { ownerOf } from "./access.ts";
 import { admitted } from "./admitted.ts";
 import type { Call, ServerContext } from "./context.ts";
+import { type Dialect, OPENAI } from "./dialect.ts";
 import { checkDuty } from "./duty.ts";
-import { EventStream, eventText } from "./event-stream.ts";
+import { EventStream } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
 import { searchesFiles } from "./openai/file-search.ts";
@@ -13,21 +15,33 @@ import { UsageCounter } from "./openai/usage.ts";
 import { requestIdPattern } from "./request-id.ts";
 import { logFailure, noteCall } from "./request-log.ts";
 
-/** The path of chats; an answering thread passes those that search files on. */
+/** The path of chats. */
 export const CHAT_PATH = "/v1/chat/completions";
+/** The path of responses. */
+export const RESPONSES_PATH = "/v1/responses";
+
+/** Requests that an answering thread passes on if they search files. */
+const SEARCHING: ReadonlySet<string> = new Set([CHAT_PATH, RESPONSES_PATH]);
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
+
+/** One route that uses the engine. */
+export interface GenerationRoute {
+  readonly path: string;
+  readonly handler: CallHandler;
+  /** Default: OpenAI's. */
+  readonly dialect?: Dialect;
+}
 
 /** Registers `POST path`. The handler's signal is aborted as soon as the client disconnects. */
 export function generationRoute(
   app: FastifyInstance,
   context: ServerContext,
-  path: string,
-  handler: CallHandler,
+  { path, handler, dialect = OPENAI }: GenerationRoute,
 ): void {
   const { admission, relay } = context;
-  app.post(path, async (request, reply) => {
-    if (relay !== null && path === CHAT_PATH && searchesFiles(request.body)) {
+  app.post(path, { config: { dialect } }, async (request, reply) => {
+    if (relay !== null && SEARCHING.has(path) && searchesFiles(request.body)) {
       return await relay(request, reply);
     }
     return await admitted(admission, { request, reply }, async (signal) => {
@@ -37,13 +51,16 @@ export function generationRoute(
         id: callId(request),
         created: context.nowSeconds(),
         signal,
+        owner: ownerOf(request, context.config.apiKey),
         usage: new UsageCounter(),
       };
       noteCall(request, call);
+      reply.headers(dialect.headers(request.id));
       const answer = await handler(context, request.body, call);
       if (answer.kind === "events") {
         const { streamKeepAliveMs: keepAliveMs } = context.config;
-        return await sendEvents({ request, reply, signal, keepAliveMs }, answer.events);
+        const receiver = { request, reply, signal, keepAliveMs, dialect };
+        return await sendEvents(receiver, answer);
       }
       signal.throwIfAborted();
       if (answer.kind === "json") return await reply.send(answer.value);
@@ -52,6 +69,8 @@ export function generationRoute(
   });
 }
 
+type EventsAnswer = Extract<Answer, { readonly kind: "events" }>;
+
 /** The destination of events. */
 interface Receiver {
   readonly request: FastifyRequest;
@@ -59,6 +78,7 @@ interface Receiver {
   readonly signal: AbortSignal;
   /** Maximum silence before a keep-alive comment. */
   readonly keepAliveMs: number;
+  readonly dialect: Dialect;
 }
 
 /**
@@ -66,16 +86,19 @@ interface Receiver {
  * if the first event takes longer than `keepAliveMs`, failures are events.
  */
 async function sendEvents(
-  { request, reply, signal, keepAliveMs }: Receiver,
-  events: AsyncGenerator<string>,
+  { request, reply, signal, keepAliveMs, dialect }: Receiver,
+  answer: EventsAnswer,
 ): Promise<FastifyReply> {
+  const { events } = answer;
   const first = events.next();
   const isLate = await outlasts(first, keepAliveMs);
   signal.throwIfAborted();
   reply.hijack();
-  const stream = new EventStream(reply.raw, { headers: reply.getHeaders(), keepAliveMs, signal });
+  const headers = reply.getHeaders();
+  const form = dialect.stream;
+  const stream = new EventStream(reply.raw, { headers, keepAliveMs, signal, form });
   try {
-    if (isLate) stream.comment("keep-alive");
+    if (isLate) stream.keepAlive();
     let next = await first;
     while (next.done !== true && !stream.closed && !signal.aborted) {
       const full = stream.send(next.value);
@@ -88,7 +111,8 @@ async function sendEvents(
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
       // Sends the failure without waiting for the reader.
-      void stream.send(eventText(failure.body));
+      const said = answer.failure?.(failure.body) ?? dialect.failureItem(failure, request.id);
+      void stream.send(said);
       if (signal.aborted) stream.cutOff();
     }
   } finally {

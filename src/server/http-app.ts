@@ -11,6 +11,7 @@ import { pino } from "pino";
 import { allowOrigins, requireApiKey } from "./access.ts";
 import { checkBodyShape, checkTextShape } from "./body-shape.ts";
 import { answerBrokenRequest, answerConnect } from "./broken-request.ts";
+import { OPENAI } from "./dialect.ts";
 import type { EndedRequest } from "./ended-request.ts";
 import type { HttpConfig } from "./http-config.ts";
 import { HttpError, httpFailure } from "./http-errors.ts";
@@ -155,7 +156,9 @@ function answerFailures(app: FastifyInstance): void {
     const mayBeUnread = failure.status === 413 || failure.status === 503;
     if (mayBeUnread && isShortEnough(request)) reply.removeHeader("connection");
     if (failure.status === 401) reply.header("www-authenticate", "Bearer");
-    reply.code(failure.status).send(failure.body);
+    const { dialect = OPENAI } = request.routeOptions.config;
+    const { status, body } = dialect.failure(failure, request.id);
+    reply.code(status).headers(dialect.headers(request.id)).send(body);
   });
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] ?? "";

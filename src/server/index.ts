@@ -13,7 +13,11 @@
  *   public.ts             the door of the package, perigee/server
  *   generation-route.ts   routes that use the engine; admitted.ts: requests in work, disconnects
  *   extension.ts          what another layer adds: routes, answers from files
+ *   openapi/              the OpenAPI document, and the page that shows it
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
+ *   anthropic/            Anthropic's messages, as chats of openai/ in another form
+ *   ollama/               a subset of Ollama's API, likewise
+ *   dialect.ts            how an API that is not OpenAI's writes failures and streams
  *   operations.ts         health, version, metrics, server info
  *   worker-info.ts        what routers read of a worker; load-routes.ts: what those of other
  *                         engines do
@@ -25,7 +29,8 @@
  *   http-errors.ts        the only mapping from error codes to HTTP
  *   kv-events/            KV cache events: polled, streamed, or published over ZeroMQ
  *   admission.ts          running requests and their limit; draining
- *   access.ts             API keys, web origins
+ *   access.ts             API keys, web origins; whose a request is
+ *   body-limit.ts         longest body
  *   broken-request.ts     answers to bytes that are no HTTP request
  *   request-log.ts        a log line per request and per failure
  *   request-id.ts         request ids in answers and logs
@@ -41,9 +46,12 @@
  *
  * @module
  */
-export { isLoopback } from "./access.ts";
+export { isLoopback, keysOf, OWNER_HEADER } from "./access.ts";
+export { ANTHROPIC } from "./anthropic/anthropic-dialect.ts";
+export { messagesPromptTokens } from "./anthropic/message-prompt.ts";
 export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
+export { type Dialect, OPENAI } from "./dialect.ts";
 export { EventStream, eventText } from "./event-stream.ts";
 export type { Admit, ServerExtension } from "./extension.ts";
 export { createHttpApp, openApp } from "./http-app.ts";
@@ -64,17 +72,21 @@ export {
   type FileSearchEvent,
   type FileSearchRequest,
   type FileSearchTool,
+  type FoundFile,
   ID_LENGTH_MAX,
   RESULTS_MAX,
   type SearchedTurn,
   searchesFiles,
 } from "./openai/file-search.ts";
 export { fieldError, parseRequest } from "./openai/parse-request.ts";
+export { beginsWithNoise, withoutNoise } from "./openai/prompt-noise.ts";
 export {
   chatPromptTokens,
   completionPromptTokens,
   type PromptSource,
+  responsePromptTokens,
 } from "./openai/prompt-tokens.ts";
+export { responseOfItem, serverTag, tagOfResponse } from "./openai/responses/response-ids.ts";
 export {
   ATTRIBUTE_LENGTH_MAX,
   ATTRIBUTE_NAME,
@@ -82,6 +94,7 @@ export {
   type SearchFilter,
   searchFilter,
 } from "./openai/search-filter.ts";
+export type { RouteDoc } from "./openapi/route-doc.ts";
 export { requestIdPattern } from "./request-id.ts";
 export { logFailure } from "./request-log.ts";
 export {

@@ -5,6 +5,7 @@ import type { EngineHealth } from "#engine";
 import type { ServerContext } from "./context.ts";
 import { httpFailure } from "./http-errors.ts";
 import { loadRoutes } from "./load-routes.ts";
+import { ResponseShelves } from "./openai/responses/response-store.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -51,6 +52,7 @@ const HEALTH: readonly (readonly [string, Check])[] = [
 
 const ENDPOINTS = [
   "POST /v1/chat/completions",
+  "POST /v1/responses",
   "POST /v1/completions",
   "POST /v1/embeddings",
   "POST /v1/rerank",
@@ -58,11 +60,22 @@ const ENDPOINTS = [
   "POST /v1/score",
   "POST /v1/chat/completions/render",
   "POST /v1/completions/render",
+  "POST /v1/messages",
+  "POST /v1/messages/count_tokens",
+  "POST /api/chat",
+  "POST /api/generate",
+  "POST /api/embed",
+  "POST /api/show",
+  "GET /api/tags",
+  "GET /api/ps",
+  "GET /api/version",
   "GET /v1/models",
   "POST /tokenize",
   "POST /detokenize",
   "POST /kv_cache_events",
   "GET /kv_cache_events/stream",
+  "GET /openapi.json",
+  "GET /docs",
   "GET /health",
   "GET /health/live",
   "GET /health/ready",
@@ -121,12 +134,18 @@ function serverInfo(context: ServerContext): unknown {
     engine_turn_ms: model.turnMs?.() ?? null,
     stats: model.stats(),
     requests_in_work: admission.runningCount,
+    kept_responses: keptResponses(context),
     tokens_per_block: model.info.blockTokens,
     kv_cache_hash_algo: model.kvEvents.hashAlgorithm,
     kv_events: kvEventsInfo(context),
     api_keys: apiKey.length,
     options,
   };
+}
+
+/** How many there are, and their bytes. */
+function keptResponses({ responses: { store } }: ServerContext): unknown {
+  return store instanceof ResponseShelves ? store.size : null;
 }
 
 /** What SGLang's routers ask of a worker before they send it requests. */

@@ -78,7 +78,9 @@ function callFields(request: FastifyRequest): object {
     promptTokens: counts.prompt_tokens,
     cachedTokens: counts.prompt_tokens_details.cached_tokens,
     completionTokens: counts.completion_tokens,
-    ...(counts.perigee !== undefined && { kvByteSeconds: counts.perigee.kv_byte_seconds }),
+    ...(counts.perigee?.kv_byte_seconds !== undefined && {
+      kvByteSeconds: counts.perigee.kv_byte_seconds,
+    }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import type { FastifyInstance } from "fastify";
 import { EngineError, messageOf } from "#base";
@@ -18,7 +19,7 @@ import {
   type ServerConfig,
   type ServerOptions,
 } from "./config.ts";
-import { createContext, type ServerContext } from "./context.ts";
+import { createContext, type KeptResponses, type ServerContext } from "./context.ts";
 import type { ServerExtension } from "./extension.ts";
 import { openApp } from "./http-app.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
@@ -27,6 +28,8 @@ import { kvFillRoute } from "./kv-fill.ts";
 import { Listener, type TakeConnection } from "./listener.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { answerNotReady } from "./not-ready.ts";
+import { serverTag } from "./openai/responses/response-ids.ts";
+import { ResponseShelves } from "./openai/responses/response-store.ts";
 import {
   type WorkerIdentity,
   type WorkerReport,
@@ -152,14 +155,15 @@ async function serve(
   const modelNames = [first, ...others] as const;
   const version = ownVersion();
   const { concurrentRequestsMax } = config;
+  const { url } = listener;
+  const identity = worker ?? { id: url, epoch: randomUUID(), url };
+  const responses = keptResponses(config, identity);
   const context = createContext({
-    ...{ model, config, modelNames, version, kvPublisher, extension, relay: null },
+    ...{ model, config, modelNames, version, kvPublisher, extension, responses, relay: null },
     admission: new Admission(concurrentRequestsMax, threads.places, threads.ownPlace),
     metrics: new EngineMetrics(model, first, { others: () => threads.metrics() }),
   });
   const app = createApp(context);
-  const { url } = listener;
-  const identity = worker ?? { id: url, epoch: context.newId(), url };
   context.admission.duty = { role: identity.role ?? "both", roleEpoch: 0 };
   workerInfoRoute(app, context, identity);
   const roleListeners = new Set<() => void>();
@@ -174,7 +178,9 @@ async function serve(
   if (isShared(model)) {
     const { log } = app;
     const onForward = (port: MessagePort) => answerHere(new PortStream(port));
-    await threads.serve({ model, config, modelNames, version, log, onForward });
+    const { tag: responseTag, store } = responses;
+    const parts = { model, config, modelNames, version, responseTag, log, onForward };
+    await threads.serve({ ...parts, responses: store });
   }
   if (threads.ownPlace === 0) model.warmUp?.();
   listener.direct(bounded(config.connectionsMax, threads, answerHere));
@@ -194,6 +200,13 @@ async function serve(
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+function keptResponses(config: ServerConfig, { id, epoch }: WorkerIdentity): KeptResponses {
+  const { responsesStoredMax: countMax, responsesBytesMax: bytesMax } = config;
+  const limits = { countMax, bytesMax, keptMs: config.responsesKeptMs };
+  const store = new ResponseShelves(limits, () => performance.now());
+  return { tag: serverTag(id, epoch), store };
 }
 
 /** Whether other threads can serve the model, too. */

@@ -5,6 +5,8 @@ import type { Vocabulary } from "./vocabulary.ts";
 export interface DecodeOptions {
   /** Leave out special tokens (true by default). */
   readonly skipSpecialTokens?: boolean;
+  /** Special tokens that are not left out; a short list. */
+  readonly shownTokenIds?: readonly number[];
   /**
    * False: an added token right after another one is written unchanged, without the space that the
    * decoder would put between them. True by default. Has an effect only if special tokens are kept.
@@ -75,13 +77,17 @@ export class StreamDecoder {
     const token = this.#vocabulary.token(id);
     if (token === null) return "";
     const { skipSpecialTokens = true, spacesBetweenSpecialTokens = true } = this.#options;
-    if (skipSpecialTokens && this.#vocabulary.isSpecial(id)) return "";
+    if (skipSpecialTokens && this.#vocabulary.isSpecial(id) && !this.#shows(id)) return "";
     const added = this.#vocabulary.isAdded(id);
     const spaced = skipSpecialTokens || spacesBetweenSpecialTokens;
     const bare = added && this.#afterAdded && !spaced;
     this.#afterAdded = added;
     const kind = bare ? "bare" : added ? "added" : "plain";
     return textAfter(this.#stages, 0, [{ text: token, kind }]);
+  }
+
+  #shows(id: number): boolean {
+    return this.#options.shownTokenIds?.includes(id) === true;
   }
 
   /** Ends the stream; returns held-back text, with U+FFFD for an unfinished character. */

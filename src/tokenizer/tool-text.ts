@@ -69,11 +69,26 @@ export function renderWithTools(
     try {
       return plain(template, messages, options);
     } catch (error) {
-      // A template that rejected the probe may accept this conversation: it is tried first.
-      if (!reactions.includes("refuses")) throw error;
+      // A template that rejected the probe may accept this conversation, and one that accepted it
+      // may stumble over a schema (Hermes 3's does over an argument without a description).
+      return asTextAfter(error, template, messages, options);
     }
   }
   return asText(template, messages, options);
+}
+
+/** As text; throws `error` where the template rejects that, too: the tools are not at fault. */
+function asTextAfter(
+  error: unknown,
+  template: ChatTemplate,
+  messages: readonly TemplateMessage[],
+  options: RenderOptions,
+): RenderedChat {
+  try {
+    return asText(template, messages, options);
+  } catch {
+    throw error;
+  }
 }
 
 function plain(

@@ -12,21 +12,28 @@ const RAG =
   /^1 document, 2 chunks\n18,240 \[\d\]\nfrom towns\.md under Sarvik\n.*Ilka Brand.*\n\d+ of \d+ prompt tokens were cached\n$/;
 
 const outputs: Readonly<Record<string, RegExp>> = {
+  "anthropic-1": /^text end_turn\n0 \d+ \d+\n$/,
   generate: /^A cache is … \(0, length\): .*The function returns … \(1, /s,
   "kv-cache": /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
+  "ollama-1": /^pocket stop\nI am Pocket.*\n$/,
   "openai-client": /^I am Pocket/,
   // Without a server; with one below.
   milvus: /^skipped: MILVUS must be a server's address, e.g. \S+\n$/,
   rag: RAG,
+  "responses-1": /^\d+ of \d+ prompt tokens were cached\n$/,
+  "responses-2": /^lookup string boolean\n$/,
   stream: /^412 metres\n\(stop\)\n$/,
   "structured-output": /^.+ from .+ is 34\n$/,
+  tools:
+    /^calls get_height\ngets \{"mountain":"\w+","metres":2\d{3}\}\n2 answers, \d+ prompt tokens were cached\n$/,
   "typescript-1": /^pocket 2048\n$/,
   "typescript-10": /^200\n$/,
+  "ai-sdk-1": /^[^\n]+\n\d+ of \d+ prompt tokens were cached\n$/,
   "README-1": /^I am Pocket.*\n\d+ of \d+ prompt tokens were cached\n$/,
 };
 
 /** They compile; running them needs documents, or a server with vector stores (test/rag/http). */
-const notRun: readonly string[] = ["rag-1", "vector-stores-1"];
+const notRun: readonly string[] = ["rag-1", "vector-stores-1", "ai-sdk-2"];
 
 const examples = readdirSync("examples").filter((file) => file.endsWith(".ts"));
 const documents = ["README.md", ...readdirSync("docs").map((file) => `docs/${file}`)].filter(
@@ -34,13 +41,20 @@ const documents = ["README.md", ...readdirSync("docs").map((file) => `docs/${fil
 );
 
 /** What the blocks of a document that are parts of a program have around them. */
-const SURROUNDINGS = `import { EngineError, type GenerateOptions, type KvEventItem, type LLM } from "perigee";
+const SURROUNDINGS = `import { defineTool, EngineError, type GenerateOptions, type KvEventItem, type LLM } from "perigee";
 declare const llm: LLM;
 declare const prompt: string;
 declare const prompts: readonly string[];
 declare const signal: AbortSignal;
 declare function update(item: KvEventItem): void;
 declare const options: GenerateOptions;
+`;
+
+/** The same for the AI SDK's page. */
+const AI_SURROUNDINGS = `import { type LanguageModel, generateText, Output, stepCountIs, streamText, tool } from "ai";
+import { z } from "zod";
+declare const model: LanguageModel;
+declare const prompt: string;
 `;
 
 /** The blocks of a document; the model that has to be downloaded is replaced by the bundled one. */
@@ -50,12 +64,18 @@ function blocksOf(path: string): [string, string][] {
   return blocks.map(([, code = ""], index) => {
     const isWhole = code.includes("import ");
     const program = code.replace('"Qwen/Qwen2.5-0.5B-Instruct"', "");
-    return [`${name}-${index + 1}`, isWhole ? program : SURROUNDINGS + code];
+    const around = name === "ai-sdk" ? AI_SURROUNDINGS : SURROUNDINGS;
+    return [`${name}-${index + 1}`, isWhole ? program : around + code];
   });
 }
 
 const blocks = new Map(documents.flatMap(blocksOf));
-const wholeBlocks = [...blocks].filter(([, code]) => !code.startsWith(SURROUNDINGS));
+const isWhole = (code: string): boolean =>
+  !code.startsWith(SURROUNDINGS) && !code.startsWith(AI_SURROUNDINGS);
+const wholeBlocks = [...blocks].filter(([, code]) => isWhole(code));
+/** Declarations of the SDK are of browsers, too: they compile where libraries are not checked. */
+const ofSdk = (name: string): boolean => name.startsWith("ai-sdk-");
+const programs = Object.keys(outputs).filter((name) => !ofSdk(name));
 
 test("the outputs of all examples and whole blocks are known here", () => {
   const names = [
@@ -68,17 +88,25 @@ test("the outputs of all examples and whole blocks are known here", () => {
 // They import the package by its name: built code.
 describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
   let project: UserProject;
+  let sdkProject: UserProject;
   beforeAll(async () => {
     const files = examples.map((file): [string, string] => [
       file.replace(/\.ts$/, ""),
       readFileSync(`examples/${file}`, "utf8"),
     ]);
-    project = await userProject(new Map([...files, ...blocks]));
+    const others = [...blocks].filter(([name]) => !ofSdk(name));
+    project = await userProject(new Map([...files, ...others]));
+    const ofPage = new Map([...blocks].filter(([name]) => ofSdk(name)));
+    sdkProject = await userProject(ofPage, ["--skipLibCheck"]);
   });
-  afterAll(() => project.remove());
+  afterAll(() => {
+    project.remove();
+    sdkProject.remove();
+  });
 
   test("compile", () => {
     expect(project.problems).toBe("");
+    expect(sdkProject.problems).toBe("");
   });
 
   test.skipIf(noMilvus !== null)(`milvus answers from Milvus (${noMilvus ?? "Lite"})`, async () => {
@@ -95,8 +123,9 @@ describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
   // Importing the package takes longer than most of them: in the short run one process does it.
   let together: Promise<ReadonlyMap<string, Printed>> | null = null;
   async function printedBy(name: string): Promise<Printed | undefined> {
+    if (ofSdk(name)) return await sdkProject.run(name);
     if (full) return await project.run(name);
-    together ??= project.runTogether(Object.keys(outputs));
+    together ??= project.runTogether(programs);
     return (await together).get(name);
   }
 

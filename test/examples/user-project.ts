@@ -12,6 +12,9 @@ const run = promisify(execFile);
 const root = resolve(".");
 const compiler = join(root, "node_modules/typescript/bin/tsc");
 
+/** Declarations of the package ollama name a type that only browsers' have. */
+const BROWSER_TYPES = 'type HeadersInit = NonNullable<RequestInit["headers"]>;\n';
+
 export interface Printed {
   readonly stdout: string;
   readonly stderr: string;
@@ -27,19 +30,29 @@ export interface UserProject {
   remove(): void;
 }
 
-/** Compiles sources, by name without ending. The options are those of examples/tsconfig.json. */
-export async function userProject(sources: ReadonlyMap<string, string>): Promise<UserProject> {
+/**
+ * Compiles sources, by name without ending. The options are those of examples/tsconfig.json, and
+ * `flags` of the compiler.
+ */
+export async function userProject(
+  sources: ReadonlyMap<string, string>,
+  flags: readonly string[] = [],
+): Promise<UserProject> {
   const folder = mkdtempSync(join(tmpdir(), "perigee-user-"));
   const installed = join(folder, "node_modules");
   mkdirSync(installed);
   symlinkSync(root, join(installed, "perigee"));
-  for (const name of ["openai", "@types"]) {
+  const names = ["openai", "ollama", "@anthropic-ai", "@types", "@perigee", "@ai-sdk", "ai", "zod"];
+  for (const name of names) {
     symlinkSync(join(root, "node_modules", name), join(installed, name));
   }
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
   copyFileSync("examples/tsconfig.json", join(folder, "tsconfig.json"));
+  writeFileSync(join(folder, "browser-types.d.ts"), BROWSER_TYPES);
   for (const [name, text] of sources) writeFileSync(join(folder, `${name}.ts`), text);
-  const problems = await run(process.execPath, [compiler, "--noEmit", "false"], { cwd: folder })
+  const problems = await run(process.execPath, [compiler, "--noEmit", "false", ...flags], {
+    cwd: folder,
+  })
     .then(() => "")
     .catch((error: { stdout?: string }) => error.stdout || String(error));
   return {

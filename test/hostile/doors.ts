@@ -37,7 +37,7 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
       ...["n", "temperature", "seed", "stop", "topP", "topK", "minP", "repetitionPenalty"],
       ...["presencePenalty", "frequencyPenalty", "stopTokenIds", "includeStopStrInOutput"],
       ...["ignoreEos", "minTokens", "maxTokens", "logitBias", "allowedTokenIds", "badWords"],
-      ...["skipSpecialTokens", "spacesBetweenSpecialTokens", "speculative"],
+      ...["skipSpecialTokens", "shownTokenIds", "spacesBetweenSpecialTokens", "speculative"],
     ].map((name) => [snakeCase(name), same(name)]),
   ),
   cache_salt: { field: "cacheSalt", inRows: false },

@@ -436,6 +436,7 @@ const conversation: Readonly<Record<string, FieldValues>> = {
     beside: { tools: `[${tool}]` },
   },
   parallel_tool_calls: { ...flag, beside: { tools: `[${tool}]` } },
+  include_reasoning: flag,
   add_generation_prompt: flag,
   continue_final_message: { ...flag, beside: { add_generation_prompt: "false" } },
   chat_template: {
@@ -451,7 +452,6 @@ const conversation: Readonly<Record<string, FieldValues>> = {
 const ignored = [
   ...["user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"],
   ...["prompt_cache_retention", "prompt_cache_options", "reasoning_effort", "verbosity"],
-  "include_reasoning",
 ];
 
 /** Of `/kv_fill`. */

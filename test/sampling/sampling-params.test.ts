@@ -40,6 +40,7 @@ test("every default is vLLM's", () => {
     badWords: [],
     detokenize: true,
     skipSpecialTokens: true,
+    shownTokenIds: [],
     spacesBetweenSpecialTokens: true,
     structuredOutput: null,
     skipReadingPrefixCache: false,

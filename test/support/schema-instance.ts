@@ -23,10 +23,33 @@ export function instanceOf(schema: unknown): unknown {
 
 /** The shortest text that a structural tag of forced tool calls accepts. */
 export function instanceOfTag(tag: unknown): string {
-  const format = isNode(tag) && isNode(tag.format) ? tag.format : {};
-  const first: unknown = Array.isArray(format.tags) ? format.tags[0] : null;
-  if (!isNode(first) || !isNode(first.content)) throw new Error("Not a list of tags");
-  return `${first.begin}${JSON.stringify(instanceOf(first.content.json_schema))}${first.end}`;
+  return textOf(isNode(tag) ? tag.format : null);
+}
+
+function textOf(format: unknown): string {
+  const node = isNode(format) ? format : {};
+  const [first] = listOf(node.tags ?? node.elements);
+  switch (node.type) {
+    case "const_string":
+      return String(node.value);
+    case "any_text":
+      return "word";
+    case "json_schema":
+      return JSON.stringify(instanceOf(node.json_schema));
+    case "sequence":
+      return listOf(node.elements).map(textOf).join("");
+    case "tag":
+      return `${node.begin}${textOf(node.content)}${node.end}`;
+    case "or":
+    case "tags_with_separator":
+      return textOf(first);
+    default:
+      throw new Error(`Not a part of forced calls: ${node.type}`);
+  }
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 type Node = Readonly<Record<string, unknown>>;

@@ -54,6 +54,8 @@ export interface ToyOptions {
   readonly stages?: EngineStats["stages"];
   /** KV events kept; 0: none are told. */
   readonly eventBufferMax?: number;
+  /** The text of its chat template, which is only told. Default: unknown. */
+  readonly chatTemplate?: string;
   /** Names this start of the cache; default: the same for all. */
   readonly eventStreamId?: string;
 }
@@ -66,6 +68,7 @@ export interface ToyOptions {
 export class ToyModel implements ServedModel {
   readonly info: ModelInfo;
   readonly codec: TextCodec | null;
+  readonly chatTemplate: string | null;
   readonly kvEvents: ScriptedEvents["source"];
   /** What the cache tells: tests emit events here. */
   readonly cache: ScriptedEvents;
@@ -85,6 +88,7 @@ export class ToyModel implements ServedModel {
     this.#options = options;
     const hasTokenizer = options.hasTokenizer ?? true;
     this.codec = hasTokenizer ? framed(byteCodec, options.frame) : null;
+    this.chatTemplate = options.chatTemplate ?? null;
     this.cache = new ScriptedEvents(options.eventBufferMax, options.eventStreamId);
     this.kvEvents = this.cache.source;
     this.info = {
@@ -101,7 +105,7 @@ export class ToyModel implements ServedModel {
         pooling: ["mean"],
         normalized: true,
         dimensions: 8,
-        tokensMax: CONTEXT_MAX,
+        tokensMax: CONTEXT_MAX - 1,
         declared: true,
         prompts: {},
         defaultPrompt: null,

@@ -7,6 +7,7 @@
 export const LAYERS = {
   base: [],
   tensor: ["base"],
+  chat: ["base"],
   tokenizer: ["base", "tensor"],
   checkpoint: ["base", "tensor"],
   devices: ["base", "tensor"],
@@ -19,6 +20,7 @@ export const LAYERS = {
   engine: [
     "base",
     "tensor",
+    "chat",
     "tokenizer",
     "checkpoint",
     "devices",
@@ -29,7 +31,7 @@ export const LAYERS = {
     "speculative",
     "transfer",
   ],
-  server: ["base", "kvcache", "transfer", "engine"],
+  server: ["base", "chat", "kvcache", "transfer", "engine"],
   cluster: ["base", "kvcache", "transfer", "engine", "server"],
   rag: ["base", "kvcache", "engine", "server"],
   simulator: ["base", "kvcache", "scheduler", "engine/loop", "engine/mock", "cluster"],
@@ -116,7 +118,7 @@ export const ROOM_LAYERS = {
   "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
   "engine/mock": ["base", "kvcache", "sampling"],
   "engine/exchange": ["base", "kvcache", "sampling", "transfer"],
-  "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
+  "engine/caller": ["base", "chat", "tokenizer", "checkpoint", "kvcache", "sampling"],
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],
   "cluster/routing": ["base", "kvcache"],

@@ -11,6 +11,7 @@ import { kvEventRoutes } from "./kv-events-route.ts";
 import { modelsRoutes } from "./models-route.ts";
 import { operationRoutes } from "./operations.ts";
 import { relayRoutes } from "./relay-route.ts";
+import { responseRoutes } from "./response-routes.ts";
 import { rolesRoute } from "./roles-route.ts";
 import { workerMetricsRoute } from "./worker-metrics.ts";
 
@@ -40,6 +41,7 @@ export function addRoutes(app: FastifyInstance, context: RouterContext): void {
   operationRoutes(app, context);
   modelsRoutes(app, context);
   relayRoutes(app, context);
+  responseRoutes(app, context);
   explainRoutes(app, context);
   rolesRoute(app, context);
   metricsRoute(app, context);

@@ -7,11 +7,13 @@ import type { WorkerLink } from "./worker-link.ts";
 const ANSWER_BYTES_MAX = 16 * 2 ** 20;
 
 export interface WorkerQuestion {
-  readonly method: "GET" | "POST";
+  readonly method: "DELETE" | "GET" | "POST";
   readonly path: string;
   /** JSON; null: none. */
   readonly body: string | null;
   readonly timeoutMs: number;
+  /** Default: none of its own. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface WorkerWords {
@@ -24,6 +26,7 @@ export interface WorkerWords {
 export function askWorker(link: WorkerLink, question: WorkerQuestion): Promise<WorkerWords> {
   const { method, path, body, timeoutMs } = question;
   const headers = {
+    ...question.headers,
     ...link.headers,
     ...(body === null ? {} : { "content-type": "application/json" }),
   };

@@ -6,7 +6,13 @@ import { requestIdPattern, searchesFiles } from "#server";
 import { forWorkers, readDeadlines } from "./request-deadlines.ts";
 
 /** Which fields hold the prompt. */
-export type RequestKind = "chat" | "completions" | "embeddings" | "other";
+export type RequestKind =
+  | "chat"
+  | "completions"
+  | "responses"
+  | "messages"
+  | "embeddings"
+  | "other";
 
 export interface GenerationRequest {
   readonly path: string;
@@ -40,8 +46,14 @@ export interface GenerationRequest {
 const KINDS: Readonly<Record<string, RequestKind>> = {
   "/v1/chat/completions": "chat",
   "/v1/completions": "completions",
+  "/v1/messages": "messages",
+  "/v1/responses": "responses",
   "/v1/embeddings": "embeddings",
 };
+
+const GENERATING: ReadonlySet<RequestKind> = new Set<RequestKind>([
+  ...(["chat", "completions", "responses", "messages"] as const),
+]);
 
 /** Headers of clients that workers get; others could steer a worker past its router. */
 const PASSED_HEADERS = ["accept", "traceparent", "tracestate", "user-agent"] as const;
@@ -77,23 +89,36 @@ export function readRequest(parts: RequestParts): GenerationRequest {
   const { text, body } = forWorkers(parts.text, parts.body);
   refuseOwnFields(body.perigee);
   const kind = KINDS[path] ?? "other";
-  if (kind === "chat" && body.tool_choice !== "none" && searchesFiles(body)) throw ofOneServer();
-  const promptCount = kind === "chat" ? 1 : promptsIn(body.prompt ?? body.input);
+  const isSearching = kind === "chat" || kind === "responses";
+  if (isSearching && body.tool_choice !== "none" && searchesFiles(body)) throw ofOneServer();
+  const isConversation = isSearching || kind === "messages";
+  const promptCount = isConversation ? 1 : promptsIn(body.prompt ?? body.input);
   const id = idOf(body.request_id) ?? parts.id;
   return {
     ...{ path, kind, text, body, id, promptCount },
     model: typeof body.model === "string" ? body.model : null,
-    stream: body.stream === true && (kind === "chat" || kind === "completions"),
-    choiceCount: promptCount * countOf(body.n),
+    stream: body.stream === true && isGenerating(kind),
+    choiceCount: promptCount * (kind === "messages" ? 1 : countOf(body.n)),
     wantsUsage: isPlainObject(body.stream_options) && body.stream_options.include_usage === true,
     isPrivate: Object.hasOwn(body, "perigee"),
     salt: typeof body.cache_salt === "string" ? body.cache_salt : null,
-    session: sessionOf(headers[parts.sessionHeader], body.user),
+    session: sessionOf(headers[parts.sessionHeader], userOf(kind, body)),
     ...{ isBatch, deadlines },
     priority: Number.isSafeInteger(body.priority) ? Number(body.priority) : 0,
-    outputTokens: lengthOf(body.max_completion_tokens) ?? lengthOf(body.max_tokens),
+    outputTokens: lengthIn(body),
     headers: workerHeaders(headers, id),
   };
+}
+
+/** Whether tokens are generated, which a stream may tell one by one. */
+export function isGenerating(kind: RequestKind): boolean {
+  return GENERATING.has(kind);
+}
+
+/** Anthropic's clients name user and session in one field. */
+function userOf(kind: RequestKind, { user, metadata }: GenerationRequest["body"]): unknown {
+  if (kind !== "messages") return user;
+  return isPlainObject(metadata) ? metadata.user_id : null;
 }
 
 /** Vector stores are one server's: another worker has others under other ids. */
@@ -132,6 +157,11 @@ function idOf(value: unknown): string | null {
 function sessionOf(header: string | string[] | undefined, user: unknown): string | null {
   if (typeof header === "string" && header !== "") return header.slice(0, HEADER_LENGTH_MAX);
   return typeof user === "string" && user !== "" ? user.slice(0, HEADER_LENGTH_MAX) : null;
+}
+
+function lengthIn(body: GenerationRequest["body"]): number | null {
+  const { max_completion_tokens: chat, max_output_tokens: response, max_tokens: older } = body;
+  return lengthOf(chat) ?? lengthOf(response) ?? lengthOf(older);
 }
 
 function lengthOf(value: unknown): number | null {

@@ -8,7 +8,9 @@
  *   router.ts             starts and stops a router
  *   config.ts             options
  *   app.ts                the HTTP application; context.ts: what its routes share
- *   relay-route.ts        routes that a worker answers
+ *   relay-route.ts        routes that a worker answers; client-key.ts: whose request it is
+ *   response-workers.ts   which worker keeps a response, and whose it is; response-routes.ts: it is
+ *                         asked for it
  *   relay.ts              one request: attempts until it is answered; attempt.ts: one of them;
  *                         relay-metrics.ts counts
  *   waiting-room.ts       where requests wait while all workers are full; queue-metrics.ts counts

@@ -1,8 +1,15 @@
 /** The body that a worker gets of an order. */
 import type { WorkerInfo } from "#cluster/protocol";
+import { isGenerating } from "./generation-request.ts";
 import type { MarkerReader } from "./marker-reader.ts";
 import type { RelayOrder, RelayTools } from "./relay-order.ts";
-import { foreignBody, isMarkable, markedBody, type PrivateFields } from "./worker-body.ts";
+import {
+  foreignBody,
+  isMarkable,
+  markedBody,
+  type PrivateFields,
+  routedBody,
+} from "./worker-body.ts";
 
 /** What an attempt adds to the order. */
 export interface AttemptFields
@@ -14,9 +21,12 @@ export interface AttemptFields
 export function bodyFor(info: WorkerInfo, order: RelayOrder, fields: AttemptFields): string {
   const { request, promptTokenIds, seed, created } = order;
   const { marked, codecs, cachedTokens, kvSource, roleEpoch } = fields;
-  const isKnown = request.kind === "chat" || request.kind === "completions";
+  const isKnown = isGenerating(request.kind) && request.kind !== "messages";
   if (isKnown && info.kind !== "perigee") return foreignBody(request, info);
   if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
+  if (request.kind === "responses") {
+    return routedBody(request, { seed, created, kvSource, roleEpoch });
+  }
   return markedBody(request, {
     ...{ seed, created, promptTokenIds: codecs.agrees(info) ? promptTokenIds : null },
     progress: marked?.begun === true ? marked.choices : null,

@@ -1,8 +1,15 @@
 /** What routing reads of a request: its prompt as ids, or what stands for them. */
 import { EngineError, isPlainObject } from "#base";
 import { type DispatchRequest, hashText } from "#cluster/routing";
-import { chatPromptTokens, completionPromptTokens } from "#server";
-import type { GenerationRequest } from "./generation-request.ts";
+import {
+  beginsWithNoise,
+  chatPromptTokens,
+  completionPromptTokens,
+  messagesPromptTokens,
+  responsePromptTokens,
+  withoutNoise,
+} from "#server";
+import { type GenerationRequest, isGenerating } from "./generation-request.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { RemoteTokens } from "./remote-tokens.ts";
 import { textTokens } from "./text-tokens.ts";
@@ -41,7 +48,10 @@ export class PromptReader {
     const own = await this.#ownTokens(request, signal);
     const [first = []] = own ?? [];
     if (own !== null) {
-      return readPrompts(request, Uint32Array.from(first), { origin: "router", own });
+      // A worker moves noise in a prompt or leaves it, as its operator wants, and says so.
+      const isSent = request.kind !== "messages" && !beginsWithNoise(request.body.messages);
+      const tokens = Uint32Array.from(first);
+      return readPrompts(request, tokens, { origin: "router", own: isSent ? own : null });
     }
     const given = givenIds(request);
     if (given !== null) return readPrompts(request, given, { origin: "router", own: null });
@@ -65,6 +75,11 @@ export class PromptReader {
     if (source === null || request.isPrivate) return null;
     try {
       if (kind === "chat") return [await chatPromptTokens(source, body, signal)];
+      if (kind === "messages") return [await messagesPromptTokens(source, body, signal)];
+      if (kind === "responses") {
+        const tokens = await responsePromptTokens(source, body, signal);
+        return tokens === null ? null : [tokens];
+      }
       if (kind !== "completions" || !isText(body.prompt)) return null;
       return await completionPromptTokens(source, body, signal);
     } catch (error) {
@@ -122,16 +137,32 @@ function isText(prompt: unknown): boolean {
   return Array.isArray(prompt) && typeof prompt[0] === "string";
 }
 
-/** The beginning of the prompt: its first message, or its text. */
+/** The beginning of the prompt: its instructions, its first message, or its text. */
 function leadingText(request: GenerationRequest): string {
-  const { messages } = request.body;
+  const { kind, body } = request;
+  const { messages } = body;
   const first: unknown = Array.isArray(messages) ? messages[0] : null;
   const content = isPlainObject(first) ? first.content : promptText(request);
-  const text = typeof content === "string" ? content : (JSON.stringify(content) ?? "");
-  return text.slice(0, PREFIX_CHARACTERS);
+  const instructions = kind === "messages" ? (body.system ?? content) : content;
+  return withoutNoise(textOf(instructions)).slice(0, PREFIX_CHARACTERS);
 }
 
-function promptText({ body, text }: GenerationRequest): string {
+/** Of a text or a list of parts; what it is else, as JSON. */
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return JSON.stringify(content) ?? "";
+  return content.map(partText).join("\n");
+}
+
+function partText(part: unknown): string {
+  return isPlainObject(part) && typeof part.text === "string" ? part.text : "";
+}
+
+function promptText({ kind, body, text }: GenerationRequest): string {
+  if (kind === "messages") {
+    return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(body.messages) ?? ""}`;
+  }
+  if (kind === "responses") return JSON.stringify([body.instructions ?? "", body.input]);
   const field = body.messages ?? body.prompt ?? body.input;
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
   if (typeof first === "string") return first;
@@ -140,5 +171,5 @@ function promptText({ body, text }: GenerationRequest): string {
 
 /** Whether keys and values of its prompt may come from another worker. */
 function mayFetch({ kind, isPrivate, promptCount }: GenerationRequest): boolean {
-  return (kind === "chat" || kind === "completions") && !isPrivate && promptCount === 1;
+  return isGenerating(kind) && kind !== "messages" && !isPrivate && promptCount === 1;
 }

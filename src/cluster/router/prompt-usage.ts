@@ -12,7 +12,7 @@ export interface PromptUsage {
 export type EndWatch = (usage: PromptUsage | null, isComplete: boolean) => void;
 
 const NUMBER = {
-  prompt: /"prompt_tokens":\s*(\d+)/,
+  prompt: /"(?:prompt|input)_tokens":\s*(\d+)/,
   cached: /"cached_tokens":\s*(\d+)/,
   held: /"kv_byte_seconds":\s*(\d{1,18})/,
 };

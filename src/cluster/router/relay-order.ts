@@ -47,6 +47,8 @@ export interface RelayOrder {
   readonly request: GenerationRequest;
   /** What the dispatcher reads; `excluded` is the relay's. */
   readonly query: Omit<DispatchRequest, "excluded">;
+  /** Workers that cannot answer it. */
+  readonly excluded: ReadonlySet<string>;
   /** The client's API key; "": none. */
   readonly key: string;
   readonly origin: TokenOrigin;

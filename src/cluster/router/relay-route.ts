@@ -1,12 +1,14 @@
 /** Routes that a worker answers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
-import { eventText, httpFailure, logFailure } from "#server";
+import { ANTHROPIC, type Dialect, httpFailure, logFailure, OPENAI } from "#server";
+import { keyOf } from "./client-key.ts";
 import { freshSeed, type RouterContext } from "./context.ts";
-import { type GenerationRequest, readRequest } from "./generation-request.ts";
+import { type GenerationRequest, isGenerating, readRequest } from "./generation-request.ts";
 import { Relay } from "./relay.ts";
 import { passedHeaders } from "./relay-answers.ts";
 import type { RelayAnswer } from "./relay-order.ts";
+import { othersThanKeeper, ownerHeaders } from "./response-workers.ts";
 import { withModel } from "./unnamed-model.ts";
 
 const MS_PER_SECOND = 1000;
@@ -15,6 +17,9 @@ const MS_PER_SECOND = 1000;
 export const RELAYED_PATHS = [
   "/v1/chat/completions",
   "/v1/completions",
+  "/v1/messages",
+  "/v1/messages/count_tokens",
+  "/v1/responses",
   "/v1/embeddings",
   "/v1/rerank",
   "/rerank",
@@ -29,8 +34,16 @@ export const RELAYED_PATHS = [
 
 export function relayRoutes(app: FastifyInstance, context: RouterContext): void {
   for (const path of RELAYED_PATHS) {
-    app.post(path, async (request, reply) => relayRequest(context, path, request, reply));
+    const config = { dialect: dialectOf(path) };
+    app.post(path, { config }, async (request, reply) =>
+      relayRequest(context, path, request, reply),
+    );
   }
+}
+
+/** In which the router itself says what fails; workers' answers are relayed as they are. */
+function dialectOf(path: string): Dialect {
+  return path.startsWith("/v1/messages") ? ANTHROPIC : OPENAI;
 }
 
 async function relayRequest(
@@ -46,11 +59,13 @@ async function relayRequest(
     text: context.texts.get(request) ?? "",
     sessionHeader: context.config.sessionHeader,
   });
-  const order = withModel(read, context.membership.workers);
+  const named = withModel(read, context.membership.workers);
+  const order = { ...named, headers: { ...named.headers, ...ownerHeaders(context, request) } };
+  const excluded = othersThanKeeper(context, order);
   const found = await context.prompts.read(order, hangUpSignal(reply));
   const prompts = { ...found, query: { ...found.query, ...plannedFields(order, arrivedMs) } };
   const relay = new Relay(context.tools, {
-    ...{ request: order, ...prompts, key: keyOf(context, request) },
+    ...{ request: order, ...prompts, excluded, key: keyOf(context, request) },
     ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
     ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
   });
@@ -73,15 +88,8 @@ export function plannedFields(
   { kind, id, deadlines, isBatch, choiceCount }: GenerationRequest,
   arrivedMs: number,
 ) {
-  const isGenerated = kind === "chat" || kind === "completions";
+  const isGenerated = isGenerating(kind);
   return { id, arrivedMs, isBatch, isGenerated, deadlines, choices: choiceCount };
-}
-
-/** Keys that were not checked are none: a client could make up as many as it likes. */
-function keyOf({ config }: RouterContext, { headers }: FastifyRequest): string {
-  return config.apiKey.length === 0
-    ? ""
-    : (headers.authorization ?? "").slice("bearer ".length).trim();
 }
 
 /** Throws SHUTTING_DOWN and QUEUE_FULL. */
@@ -140,5 +148,6 @@ function endWithError(request: FastifyRequest, reply: FastifyReply, error: unkno
   const failure = httpFailure(error);
   logFailure(request.log, error, failure);
   if (raw.destroyed || raw.writableEnded) return;
-  raw.end(`\n\n${eventText(failure.body)}data: [DONE]\n\n`);
+  const { dialect = OPENAI } = request.routeOptions.config;
+  raw.end(`\n\n${dialect.failureItem(failure, request.id)}${dialect.stream.end}`);
 }

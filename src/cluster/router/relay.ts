@@ -24,10 +24,10 @@ import type {
   RelayTools,
 } from "./relay-order.ts";
 import { isStale } from "./role-news.ts";
-import { LineReader, type StreamReader } from "./stream-reader.ts";
+import { lineReader, type StreamReader } from "./stream-reader.ts";
 import type { Watched } from "./sweep.ts";
 import type { Waiting } from "./waiting-room.ts";
-import { answerText, isMarkable } from "./worker-body.ts";
+import { answerText, isMarkable, isMarked } from "./worker-body.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 export class Relay implements Watched {
@@ -35,7 +35,7 @@ export class Relay implements Watched {
   readonly #tools: RelayTools;
   readonly #order: RelayOrder;
   readonly #client: ClientStream;
-  readonly #excluded = new Set<string>();
+  readonly #excluded: Set<string>;
   /** Workers that were full. */
   readonly #busy = new Set<string>();
   readonly #marked: MarkerReader | null;
@@ -57,10 +57,10 @@ export class Relay implements Watched {
     const { request, response } = order;
     this.#tools = tools;
     this.#order = order;
+    this.#excluded = new Set(order.excluded);
     this.#client = new ClientStream(response);
     this.#mayWait = request.kind !== "other";
-    const isMarked = request.stream && !request.isPrivate;
-    this.#marked = isMarked ? new MarkerReader(request.choiceCount) : null;
+    this.#marked = isMarked(request) ? new MarkerReader(request.choiceCount) : null;
   }
 
   /** Worker that has the request now; null: none. */
@@ -357,7 +357,7 @@ export class Relay implements Watched {
   #readerFor({ info }: WorkerLink): StreamReader | null {
     const { request } = this.#order;
     if (!request.stream) return null;
-    return isMarkable(info) && this.#marked !== null ? this.#marked : new LineReader();
+    return (isMarkable(info) ? this.#marked : null) ?? lineReader(request.kind);
   }
 
   #attemptAt(place: Place, reader: StreamReader | null): Attempt {

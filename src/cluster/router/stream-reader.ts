@@ -1,5 +1,7 @@
 /** Readers of event streams of workers, which relay bytes and parse no event. */
 
+import type { RequestKind } from "./generation-request.ts";
+
 /** What a piece of a stream contained. */
 export interface StreamPiece {
   /** What may be relayed, in Latin-1. */
@@ -34,20 +36,31 @@ export interface StreamReader {
 
 const LINE_BYTES_MAX = 16 * 2 ** 20;
 const DONE = "data: [DONE]";
+/** Other streams end with one of these events. */
+const LAST_EVENTS = {
+  messages: /^event: (?:message_stop|error)\r?$/m,
+  responses: /^event: (?:response\.(?:completed|incomplete|failed)|error)\r?$/m,
+} as const;
 
 /** The stream of a server without markers: whole lines are relayed as they are. */
 export class LineReader implements StreamReader {
   readonly failure = null;
   broken: string | null = null;
+  readonly #form: LineForm;
   #held = "";
   #done = false;
+
+  constructor(form: LineForm = "openai") {
+    this.#form = form;
+  }
 
   get isComplete(): boolean {
     return this.#done;
   }
 
   get plainForm(): PlainForm | null {
-    return this.#held === "" && !this.#done ? LINES : null;
+    // A native relay looks for OpenAI's end alone.
+    return this.#form === "openai" && this.#held === "" && !this.#done ? LINES : null;
   }
 
   addRelayed(): void {
@@ -67,10 +80,22 @@ export class LineReader implements StreamReader {
     }
     const text = end === piece.length ? this.#held + piece : this.#held + piece.slice(0, end);
     this.#held = end === piece.length ? "" : piece.slice(end);
-    const done = text.includes(DONE);
+    const done = this.#endsIn(text);
     this.#done ||= done;
     return { text, tokens: eventsIn(text) - (done ? 1 : 0) };
   }
+
+  #endsIn(text: string): boolean {
+    return this.#form === "openai" ? text.includes(DONE) : LAST_EVENTS[this.#form].test(text);
+  }
+}
+
+/** By which words a stream ends. */
+export type LineForm = "openai" | keyof typeof LAST_EVENTS;
+
+/** A reader for the answer to a request of this kind. */
+export function lineReader(kind: RequestKind): LineReader {
+  return new LineReader(kind === "messages" || kind === "responses" ? kind : "openai");
 }
 
 const LINES: PlainForm = { choices: 0, live: 0n };

@@ -11,7 +11,7 @@ const HEADER_BYTES_MAX = 32 * 2 ** 10;
 
 /** A request to a worker. */
 export interface UpstreamRequest {
-  readonly method: "GET" | "POST";
+  readonly method: "DELETE" | "GET" | "POST";
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;

@@ -22,6 +22,11 @@ export interface PrivateFields {
   readonly roleEpoch: number | null;
 }
 
+/** Whether a request's stream tells its tokens beside its events: another worker can go on. */
+export function isMarked({ kind, stream, isPrivate }: GenerationRequest): boolean {
+  return stream && !isPrivate && kind !== "responses" && kind !== "messages";
+}
+
 /** Workers with a fingerprint read the private field. */
 export function isMarkable({ kind, fingerprint }: WorkerInfo): boolean {
   return kind === "perigee" && fingerprint !== null;
@@ -33,6 +38,14 @@ export function markedBody(request: GenerationRequest, fields: PrivateFields): s
   const { promptTokenIds: ids } = fields;
   if (ids !== null && !showsPrompt(request)) return withIds(request, own, ids);
   return withFirstField(request.text, `"perigee":${own}`);
+}
+
+/** The same for a response, which no other worker goes on with. */
+export function routedBody(
+  { text }: GenerationRequest,
+  fields: Pick<PrivateFields, "seed" | "created" | "kvSource" | "roleEpoch">,
+): string {
+  return withFirstField(text, `"perigee":{${routedFields(fields).join(",")}}`);
 }
 
 /** The JSON of an object with one more field before all others. */
@@ -82,20 +95,30 @@ function withIds(
 }
 
 function privateJson({ stream }: GenerationRequest, fields: PrivateFields): string {
-  const { seed, created, progress, cachedTokens, kvSource, roleEpoch } = fields;
-  const parts = [`"seed":${seed}`, `"created":${created}`];
+  const { progress, cachedTokens } = fields;
+  const parts = routedFields(fields);
   if (stream) parts.push('"markers":true');
   if (progress !== null) {
     const choices = progress.map(({ ids, ended }) => `{"token_ids":"${ids}","ended":${ended}}`);
     parts.push(`"continue":[${choices.join(",")}]`, `"cached_tokens":${cachedTokens}`);
   }
+  return `{${parts.join(",")}}`;
+}
+
+function routedFields({
+  seed,
+  created,
+  kvSource,
+  roleEpoch,
+}: Pick<PrivateFields, "seed" | "created" | "kvSource" | "roleEpoch">): string[] {
+  const parts = [`"seed":${seed}`, `"created":${created}`];
   if (kvSource !== null) {
     const { address, compute, prefix } = kvSource;
     const from = prefix === null ? {} : { prefix };
     parts.push(`"kv_source":${JSON.stringify({ ...address, compute, ...from })}`);
   }
   if (roleEpoch !== null) parts.push(`"role_epoch":${roleEpoch}`);
-  return `{${parts.join(",")}}`;
+  return parts;
 }
 
 /** What a failed worker's answer says, for the log: OpenAI's error, or its first characters. */

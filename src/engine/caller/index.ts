@@ -13,6 +13,10 @@
  *                       how far its reader is behind, pacer.ts when tokens are delivered
  *   sequence-text.ts    tokens to text, stop strings; stream-item.ts: what a reader gets
  *   plain-ids.ts        token ids as callers read them
+ *   generate-all.ts     any number of prompts, completed
+ *   prompt-logits.ts    logits of a prompt's tokens
+ *   chat-rounds.ts      conversations: answers, and calls run in between by chat-tools.ts;
+ *                       chat-options.ts checks what a caller wants of them
  *   text-vectors.ts     texts to vectors, and pairs to scores; pair-ids.ts: two texts as one;
  *                       embedding-fingerprint.ts: which models make comparable vectors
  *   lazy-stream.ts      a stream that is opened when it is first read
@@ -25,11 +29,12 @@
  *
  * @module
  */
-export { listenTo } from "./abort-listener.ts";
-export { boundedMap, requestsAtOnce } from "./bounded-map.ts";
+export { requestsAtOnce } from "./bounded-map.ts";
 export { bundledModel } from "./bundled-model.ts";
+export { chatEvents, chatResult } from "./chat-rounds.ts";
 export { embeddingFingerprint } from "./embedding-fingerprint.ts";
 export { EngineClient } from "./engine-client.ts";
+export { generateAll } from "./generate-all.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
 export { kvEventsOf } from "./kv-events.ts";
 export { LazyStream } from "./lazy-stream.ts";
@@ -37,6 +42,7 @@ export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts"
 export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 export { modelPaths } from "./model-paths.ts";
 export { ModelText } from "./model-text.ts";
+export { promptLogits } from "./prompt-logits.ts";
 export { checkMessages } from "./request-check.ts";
 export {
   RequestStarter,

@@ -94,6 +94,10 @@ export class ModelCodec implements TextCodec {
     return this.#tokenizer.tokenBytes(id);
   }
 
+  tokenId(spelling: string): number | null {
+    return this.#tokenizer.tokenId(spelling);
+  }
+
   #mayInline(units: number): boolean {
     return units <= INLINE_UNITS_MAX && this.#tokenizer.encodesQuickly;
   }

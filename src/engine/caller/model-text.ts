@@ -56,6 +56,8 @@ export interface ModelTextOptions extends TextLimits {
 export class ModelText {
   readonly tokenizer: Tokenizer | null;
   readonly hasTemplate: boolean;
+  /** The text of the template for conversations with tools; null: there is none. */
+  readonly toolTemplate: string | null;
   readonly #options: ModelTextOptions;
   readonly #pool: TextPool | null;
   readonly #codec: ModelCodec | null;
@@ -73,6 +75,7 @@ export class ModelText {
       text === null ? null : { text, from: other === null ? "model" : "request" };
     this.hasTemplate = template !== null;
     const toolTemplate = other === null ? toolTemplateOf(files) : null;
+    this.toolTemplate = toolTemplate?.text ?? text;
     // Parsed here only to find errors; templates never run on this thread.
     for (const source of [template, toolTemplate]) {
       if (source !== null) new ChatTemplate(source.text, { source: source.from });

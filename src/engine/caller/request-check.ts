@@ -10,6 +10,7 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
     stopTokenIds: params.stopTokenIds,
     allowedTokenIds: params.allowedTokenIds ?? [],
     logprobTokenIds: params.logprobTokenIds ?? [],
+    shownTokenIds: params.shownTokenIds,
     logitBias: params.logitBias.map(({ token }) => token),
   };
   for (const [param, list] of Object.entries(ids)) checkVocabulary(param, list, vocabularySize);

@@ -16,9 +16,11 @@ export class SequenceText {
 
   /** The text continues the prompt's: a first word keeps its leading space. */
   constructor(tokenizer: Tokenizer, params: SamplingParams, promptTokenIds: Int32Array) {
-    const { skipSpecialTokens, spacesBetweenSpecialTokens } = params;
+    const { skipSpecialTokens, spacesBetweenSpecialTokens, shownTokenIds } = params;
     this.#params = params;
-    this.#decoder = tokenizer.stream({ skipSpecialTokens, spacesBetweenSpecialTokens });
+    this.#decoder = tokenizer.stream({
+      ...{ skipSpecialTokens, spacesBetweenSpecialTokens, shownTokenIds },
+    });
     this.#decoder.prime(promptTokenIds);
     this.#stops = new StopStrings(params.stop, { includeInOutput: params.includeStopStrInOutput });
   }

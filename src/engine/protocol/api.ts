@@ -295,6 +295,8 @@ export interface TextCodec {
   readonly frame: TextFrame;
   /** The piece that an id stands for, as bytes (a token may be half a character). */
   tokenBytes(id: number): Uint8Array;
+  /** The id of the token of exactly that spelling; null: there is none. Absent: unknown. */
+  tokenId?(spelling: string): number | null;
 }
 
 /**
@@ -346,6 +348,8 @@ export interface ModelConnection {
 export interface ServedModel {
   readonly info: ModelInfo;
   readonly codec: TextCodec | null;
+  /** The text of the template that conversations with tools are rendered by. Absent: unknown. */
+  readonly chatTemplate?: string | null;
   readonly kvEvents: KvEventSource;
   /** Prepares in advance what the first request would otherwise wait for. */
   warmUp?(): void;

@@ -2,6 +2,7 @@
  * engine/protocol: messages between the caller's thread and the engine's, and plain types.
  *
  *   api.ts          arguments and results of callers; stats.ts: counts of an engine
+ *   chat.ts         tools, results and events of conversations
  *   config.ts       how a model is loaded and run
  *   mock-config.ts  costs in place of a model; kv-transfer-config.ts: blocks that travel
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
@@ -47,6 +48,21 @@ export type {
   TextFrame,
   TokenPrompt,
 } from "./api.ts";
+export {
+  type ArgumentsOf,
+  type ChatCallOptions,
+  type ChatEvent,
+  type ChatFinishReason,
+  type ChatResult,
+  type ChatTool,
+  type ChatToolCall,
+  type ChatUsage,
+  defineTool,
+  type ToolRun,
+  type ToolSchema,
+  type TypedTool,
+  type ValueOf,
+} from "./chat.ts";
 export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";

@@ -10,6 +10,7 @@
  *   vector-store-routes.ts  vector stores and searches
  *   store-file-routes.ts    files of vector stores, batches of them
  *   route-parts.ts          what the routes share; page.ts: lists in pages
+ *   route-docs.ts           what they take, for the OpenAPI document
  *   request-params.ts       what comes; bodies.ts: what is answered
  *   store-search.ts         searches, and answers of chats
  *   uploaded-files.ts       the bytes of files

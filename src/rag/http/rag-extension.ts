@@ -15,6 +15,7 @@ import { Corpora } from "./corpora.ts";
 import { fileRoutes } from "./file-routes.ts";
 import { RagIngest } from "./rag-ingest.ts";
 import type { Chunking } from "./records.ts";
+import { RAG_ROUTES } from "./route-docs.ts";
 import type { RouteParts } from "./route-parts.ts";
 import { storeFileRoutes } from "./store-file-routes.ts";
 import { StoreSearch } from "./store-search.ts";
@@ -60,6 +61,7 @@ interface Held {
 
 export class RagExtension implements ServerExtension, AsyncDisposable {
   readonly fileSearch: StoreSearch;
+  readonly routeDocs = RAG_ROUTES;
   readonly #parts: Omit<RouteParts, "admit">;
   readonly #held: Held;
   readonly #timer: NodeJS.Timeout;

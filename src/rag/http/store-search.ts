@@ -8,6 +8,7 @@ import type {
   FileSearchEvent,
   FileSearchRequest,
   FileSearchTool,
+  FoundFile,
 } from "#server";
 import type { Corpora } from "./corpora.ts";
 import type { FileIngest } from "./file-ingest.ts";
@@ -63,8 +64,10 @@ export class StoreSearch implements FileSearch {
     for (const { id } of found) await corpora.make(id);
     let sources: readonly Source[] = [];
     for await (const event of rag.ask(request.question, askOptions(request, ids))) {
-      if (event.type === "sources") sources = event.sources;
-      else if (event.type === "text") yield { type: "text", text: event.text };
+      if (event.type === "sources") {
+        sources = event.sources;
+        yield { type: "found", files: sources.flatMap((source) => this.#foundOf(source, ids)) };
+      } else if (event.type === "text") yield { type: "text", text: event.text };
       else if (event.type === "citation") {
         const { number, at } = event.citation;
         const source = sources.find((one) => one.number === number);
@@ -86,6 +89,18 @@ export class StoreSearch implements FileSearch {
       if (member !== null) found.push({ hit, member });
     }
     return found;
+  }
+
+  /** Empty where its file is on its way out. */
+  #foundOf({ chunk, score }: Source, storeIds: readonly string[]): FoundFile[] {
+    for (const id of storeIds) {
+      const member = this.#memberOf(id, chunk.documentId);
+      if (member === null) continue;
+      const { fileId, filename, attributes } = member;
+      const near = Math.min(1, Math.max(0, score));
+      return [{ fileId, filename, attributes, score: near, text: chunk.text }];
+    }
+    return [];
   }
 
   #citation(source: Source, at: number, storeIds: readonly string[]): FileCitation | null {

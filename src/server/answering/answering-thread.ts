@@ -15,6 +15,7 @@ import { createContext } from "../context.ts";
 import { EngineMetrics } from "../metrics.ts";
 import { noteRelayed } from "../request-log.ts";
 import { forward } from "./forward.ts";
+import { RemoteResponses } from "./remote-responses.ts";
 import { SharedPlaces } from "./shared-places.ts";
 import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
 
@@ -34,6 +35,9 @@ class AnsweringThread {
   readonly #places: SharedPlaces;
   readonly #port: MessagePort;
   readonly #forwards = new Set<Promise<void>>();
+  readonly #responses = new RemoteResponses((ask, what) =>
+    this.#post({ type: "responses", ask, what }),
+  );
   #serving: Serving | null = null;
 
   constructor({ place, counters }: ThreadData, port: MessagePort) {
@@ -52,6 +56,9 @@ class AnsweringThread {
         break;
       case "metrics":
         void this.#tellMetrics(message.ask);
+        break;
+      case "responses":
+        this.#responses.receive(message.ask, message.reply);
         break;
       case "drain":
         void this.#serving?.admission.drain().then(() => this.#post({ type: "drained" }));
@@ -75,13 +82,15 @@ class AnsweringThread {
     }
   }
 
-  async #build({ connection, config, modelNames, version }: ThreadWork): Promise<Serving> {
+  async #build({ connection, config, ...work }: ThreadWork): Promise<Serving> {
+    const { modelNames, version, responseTag: tag } = work;
     const model = await LLM.join(connection);
     const admission = new Admission(config.concurrentRequestsMax, this.#places, this.#place);
     const metrics = new EngineMetrics(model, modelNames[0], { books: false });
     const parts = { model, config, modelNames, admission, metrics, version, kvPublisher: null };
     const relay = (request: FastifyRequest, reply: FastifyReply) => this.#relay(request, reply);
-    const app = createApp(createContext({ ...parts, extension: null, relay }));
+    const responses = { tag, store: this.#responses };
+    const app = createApp(createContext({ ...parts, responses, extension: null, relay }));
     await app.ready();
     model.warmUp();
     const [answer] = app.server.listeners("request");

@@ -5,7 +5,9 @@ import type { FastifyBaseLogger } from "fastify";
 import { messageOf } from "#base";
 import type { ModelConnection, ServedModel } from "#engine";
 import { type MetricsSnapshot, sumOf } from "../metrics.ts";
+import type { ResponseStore } from "../openai/responses/response-store.ts";
 import { canHandOver, handOver } from "./handover.ts";
+import { answerResponses } from "./remote-responses.ts";
 import { SharedPlaces } from "./shared-places.ts";
 import { closeDescriptors, ThreadHandle } from "./thread-handle.ts";
 import type { ThreadWork } from "./thread-messages.ts";
@@ -23,6 +25,7 @@ export function defaultThreads(cores: number = availableParallelism()): number {
 export interface AnsweringParts extends Omit<ThreadWork, "connection"> {
   readonly model: ServedModel & Required<Pick<ServedModel, "connect">>;
   readonly log: FastifyBaseLogger;
+  readonly responses: ResponseStore;
   /** Answers a forwarded request on the main thread; `port` is the other end of its connection. */
   readonly onForward: (port: MessagePort) => void;
 }
@@ -94,6 +97,8 @@ export class AnsweringThreads {
   #start(place: number): ThreadHandle {
     const thread: ThreadHandle = new ThreadHandle(place, this.places, {
       onForward: ({ port }) => this.#forward(port),
+      onResponses: async (what) =>
+        this.#parts === null ? null : await answerResponses(this.#parts.responses, what),
       onEnd: (reason, descriptors) => void this.#replace(thread, reason, descriptors),
     });
     return thread;
@@ -105,10 +110,11 @@ export class AnsweringThreads {
   }
 
   async #serve(thread: ThreadHandle, parts: AnsweringParts): Promise<void> {
-    const { model, config, modelNames, version } = parts;
+    const { model, config, modelNames, version, responseTag } = parts;
     try {
       const connection = withShare(model.connect(), this.#threads.length);
-      if (await thread.serve({ connection, config, modelNames, version })) return;
+      const work = { connection, config, modelNames, version, responseTag };
+      if (await thread.serve(work)) return;
       if (!this.#closing) parts.log.error(`${nameOf(thread)} cannot serve: others answer`);
     } catch (error) {
       parts.log.error(`${nameOf(thread)} cannot serve: ${messageOf(error)}`);

@@ -1,6 +1,7 @@
 import { closeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import type { MetricsSnapshot } from "../metrics.ts";
+import type { ResponsesAsk, ResponsesReply } from "./remote-responses.ts";
 import type { SharedPlaces } from "./shared-places.ts";
 import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
 
@@ -13,6 +14,8 @@ const CLOSING_MS = 3000;
 export interface ThreadEvents {
   /** A request for the main thread to answer. */
   readonly onForward: (message: Extract<FromThread, { readonly type: "forward" }>) => void;
+  /** Does what the thread asks of kept responses. */
+  readonly onResponses: (what: ResponsesAsk) => Promise<ResponsesReply>;
   /** The thread ended; descriptors that it had not adopted belong to the main thread again. */
   readonly onEnd: (reason: string, descriptors: readonly number[]) => void;
 }
@@ -135,7 +138,7 @@ export class ThreadHandle {
     clearTimeout(timer);
   }
 
-  #receive(message: FromThread, { onForward }: ThreadEvents): void {
+  #receive(message: FromThread, { onForward, onResponses }: ThreadEvents): void {
     switch (message.type) {
       case "ready":
         this.#isReady = true;
@@ -148,6 +151,11 @@ export class ThreadHandle {
       case "forward":
         onForward(message);
         break;
+      case "responses": {
+        const { ask, what } = message;
+        void onResponses(what).then((reply) => this.#post({ type: "responses", ask, reply }));
+        break;
+      }
       case "metrics":
         this.#metrics = message.metrics;
         this.#asked.get(message.ask)?.();

@@ -3,6 +3,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { ModelConnection } from "#engine";
 import type { ServerConfig } from "../config.ts";
 import type { MetricsSnapshot } from "../metrics.ts";
+import type { ResponsesAsk, ResponsesReply } from "./remote-responses.ts";
 
 /** Start data of an answering thread. */
 export interface ThreadData {
@@ -17,6 +18,8 @@ export interface ThreadWork {
   readonly config: ServerConfig;
   readonly modelNames: readonly [string, ...string[]];
   readonly version: string;
+  /** What stands for the server in ids of responses. */
+  readonly responseTag: string;
 }
 
 export type ToThread =
@@ -25,6 +28,8 @@ export type ToThread =
   | { readonly type: "connection"; readonly descriptor: number }
   /** Requests the thread's metrics. */
   | { readonly type: "metrics"; readonly ask: number }
+  /** The answer to a thread's `responses`. */
+  | { readonly type: "responses"; readonly ask: number; readonly reply: ResponsesReply }
   /** Stops admission; requests `drained` when no request runs. */
   | { readonly type: "drain" }
   /** Aborts the running requests. */
@@ -38,4 +43,6 @@ export type FromThread =
   /** A request for the main thread to answer, as a connection to its server. */
   | { readonly type: "forward"; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly ask: number; readonly metrics: MetricsSnapshot }
+  /** Asks for kept responses, or keeps one. */
+  | { readonly type: "responses"; readonly ask: number; readonly what: ResponsesAsk }
   | { readonly type: "drained" };

@@ -30,6 +30,10 @@ export const LIST_LIMITS = {
   continue: 16_384,
   /** Of one `file_search` tool. */
   vector_store_ids: 16,
+  /** OpenAI's limit, of responses. */
+  metadata: 16,
+  /** Of responses. */
+  include: 16,
 } as const;
 
 /** An object whose fields the engine or a template reads: its keys are not checked here. */

@@ -1,4 +1,5 @@
 /** POST /v1/chat/completions, without streaming. */
+import type { OutputPart } from "#chat";
 import type { Completion, GenerateResult } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type Answer, finishReason } from "./answer.ts";
@@ -9,7 +10,6 @@ import { checkModelName } from "./delivery.ts";
 import { fileSearchAnswer, searchToolOf } from "./file-search-answer.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
 import { parseRequest } from "./parse-request.ts";
-import type { OutputPart } from "./tool-calls/tool-call-parser.ts";
 
 export async function chatCompletions(
   context: ServerContext,
@@ -34,12 +34,14 @@ function chatAnswer(generation: ChatGeneration, result: GenerateResult): unknown
     usage.add(0, result, completion.tokenIds.length, completion.drafts);
     usage.hold(0, completion);
   }
+  // Reading an output counts its thinking.
+  const choices = result.completions.map((completion) => chatChoice(generation, completion));
   return {
     id: generation.id,
     object: "chat.completion",
     created: generation.created,
     model: generation.modelName,
-    choices: result.completions.map((completion) => chatChoice(generation, completion)),
+    choices,
     usage: usage.usage(),
     ...(result.promptLogprobs === null
       ? {}
@@ -50,7 +52,7 @@ function chatAnswer(generation: ChatGeneration, result: GenerateResult): unknown
 
 function chatChoice(generation: ChatGeneration, completion: Completion): unknown {
   const { request, tokens } = generation;
-  const { content, calls } = splitOutput(generation, completion.text ?? "");
+  const { content, reasoning, calls } = splitOutput(generation, completion);
   const reason = finishReason(completion.finishReason);
   return {
     index: completion.index,
@@ -58,6 +60,7 @@ function chatChoice(generation: ChatGeneration, completion: Completion): unknown
       role: "assistant",
       content,
       refusal: null,
+      ...(reasoning === null ? {} : { reasoning_content: reasoning }),
       ...(calls.length > 0 ? { tool_calls: calls } : {}),
     },
     logprobs: generation.logprobs ? chatLogprobs(completion.logprobs ?? [], tokens) : null,
@@ -75,19 +78,34 @@ interface ToolCall {
 }
 
 interface SplitOutput {
-  /** Null if the whole output is calls, as in OpenAI's API. */
+  /** Null if the whole output is calls or thinking, as in OpenAI's API. */
   readonly content: string | null;
+  /** Null: none, or not asked for. */
+  readonly reasoning: string | null;
   readonly calls: readonly ToolCall[];
 }
 
-function splitOutput(generation: ChatGeneration, text: string): SplitOutput {
-  if (generation.createParser === null) return { content: generation.echo + text, calls: [] };
-  const parser = generation.createParser();
-  const parts = [...parser.push(text), ...parser.finish()];
-  const calls = allowedCalls(generation.request, callsOf(parts));
-  const content = parts.map((part) => (part.kind === "content" ? part.text : "")).join("");
-  const shown = generation.echo + content;
-  return { content: shown === "" && calls.length > 0 ? null : shown, calls };
+function splitOutput(
+  generation: ChatGeneration,
+  { text, tokenIds, index }: Completion,
+): SplitOutput {
+  const { request, echo, createReader, usage } = generation;
+  if (createReader === null) return { content: echo + (text ?? ""), reasoning: null, calls: [] };
+  const reader = createReader();
+  const parts = reader.push(text ?? "", tokenIds, true);
+  usage.reason(index, reader.reasoningTokens);
+  const calls = allowedCalls(request, callsOf(parts));
+  const shown = echo + textOf(parts, "content");
+  const thoughts = textOf(parts, "reasoning");
+  return {
+    content: shown === "" && calls.length + thoughts.length > 0 ? null : shown,
+    reasoning: thoughts === "" || request.include_reasoning === false ? null : thoughts,
+    calls,
+  };
+}
+
+function textOf(parts: readonly OutputPart[], kind: "content" | "reasoning"): string {
+  return parts.map((part) => (part.kind === kind ? part.text : "")).join("");
 }
 
 function callsOf(parts: readonly OutputPart[]): ToolCall[] {

@@ -56,7 +56,7 @@ export const ChatRequest = z.strictObject({
   top_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
   reasoning_effort: ignored,
   verbosity: ignored,
-  include_reasoning: ignored,
+  include_reasoning: z.boolean().nullish(),
   modalities: boundedList(z.literal("text", "must be text: this model writes no audio"), {
     max: LIST_LIMITS.modalities,
   }).nullish(),

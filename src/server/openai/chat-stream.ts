@@ -1,4 +1,5 @@
 /** POST /v1/chat/completions, with streaming. */
+import type { AnswerReader, OutputPart } from "#chat";
 import type { GeneratedTokens, ServedModel, StreamItem } from "#engine";
 import { finishReason } from "./answer.ts";
 import type { ChatGeneration } from "./chat-generation.ts";
@@ -7,7 +8,6 @@ import { streamUsage } from "./delivery.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
 import { isOver } from "./perigee-field.ts";
 import { promptMarker, tokenMarker } from "./token-markers.ts";
-import type { OutputPart, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 import { chunkUsage } from "./usage.ts";
 
 interface ChunkChoice {
@@ -78,17 +78,23 @@ function promptExtras({ request, tokens }: ChatGeneration, item: StreamItem): ob
   };
 }
 
+interface NewOutput {
+  readonly text: string;
+  readonly tokenIds: readonly number[];
+  readonly ended: boolean;
+}
+
 /** The streaming state of one choice. */
 class ChatSequence {
   readonly #generation: ChatGeneration;
   readonly #index: number;
-  readonly #parser: ToolCallParser | null;
+  readonly #reader: AnswerReader | null;
   #calls = 0;
 
   constructor(generation: ChatGeneration, index: number) {
     this.#generation = generation;
     this.#index = index;
-    this.#parser = generation.createParser?.() ?? null;
+    this.#reader = generation.createReader?.() ?? null;
   }
 
   /** The first chunk's choice: the role, and the echoed text. */
@@ -99,9 +105,13 @@ class ChatSequence {
   /** Choices for the new output: at most one per part of it, and one for the end. */
   advance(item: StreamItem): ChunkChoice[] {
     // Another worker has sent what these lead to.
-    if (typeof item.earlierText === "string") this.#deltas(item.earlierText, false);
+    if (typeof item.earlierText === "string") {
+      const earlier = this.#generation.earlier?.[item.index]?.tokenIds ?? [];
+      this.#deltas({ text: item.earlierText, tokenIds: earlier, ended: false });
+    }
     const reason = finishReason(item.finishReason);
-    const deltas = this.#deltas(item.text ?? "", reason !== null);
+    const { tokenIds } = item;
+    const deltas = this.#deltas({ text: item.text ?? "", tokenIds, ended: reason !== null });
     const { logprobs, request } = this.#generation;
     const hasTokenData = logprobs || request.return_token_ids === true;
     if (deltas.length === 0 && hasTokenData && item.tokenIds.length > 0) {
@@ -127,15 +137,20 @@ class ChatSequence {
     return choice;
   }
 
-  #deltas(text: string, ended: boolean): Record<string, unknown>[] {
-    if (this.#parser === null) return text === "" ? [] : [{ content: text }];
-    const parts = [...this.#parser.push(text), ...(ended ? this.#parser.finish() : [])];
+  #deltas({ text, tokenIds, ended }: NewOutput): Record<string, unknown>[] {
+    if (this.#reader === null) return text === "" ? [] : [{ content: text }];
+    const parts = this.#reader.push(text, tokenIds, ended);
+    this.#generation.usage.reason(this.#index, this.#reader.reasoningTokens);
     return parts.flatMap((part) => this.#delta(part));
   }
 
   #delta(part: OutputPart): Record<string, unknown>[] {
     if (part.kind === "content") return [{ content: part.text }];
-    const onlyFirst = this.#generation.request.parallel_tool_calls === false;
+    const { request } = this.#generation;
+    if (part.kind === "reasoning") {
+      return request.include_reasoning === false ? [] : [{ reasoning_content: part.text }];
+    }
+    const onlyFirst = request.parallel_tool_calls === false;
     if (onlyFirst && part.index > 0) return [];
     const { index } = part;
     if (part.kind === "arguments") {

@@ -35,9 +35,7 @@ export async function embeddings(
   checkDimensions(context, request.dimensions ?? null);
   const inputs = await prepareInputs(context, request, call);
   const results = await context.model.embed(inputs, { signal: call.signal });
-  results.forEach(({ promptTokenIds }, index) => {
-    call.usage.add(index, { promptTokenIds, cachedTokens: 0, promptLogprobs: null }, 0);
-  });
+  countTokens(results, call);
   const { prompt_tokens, total_tokens } = call.usage.usage();
   const head = {
     id: `embd-${call.id}`,
@@ -62,21 +60,62 @@ async function answerBytes(
   usage: object,
   { results, request, call }: Writing,
 ): Promise<Buffer> {
+  const list = await listBytes(results, call, (result, index) => ({
+    ...{ object: "embedding", index, embedding: encoded(result, request) },
+  }));
+  const before = Buffer.from(`${JSON.stringify(head).slice(0, -1)},"data":[`);
+  return Buffer.concat([before, list, Buffer.from(`],"usage":${JSON.stringify(usage)}}`)]);
+}
+
+/** JSON of the list's items, with commas between them; yields to other requests. */
+async function listBytes(
+  results: readonly EmbedResult[],
+  { signal }: Call,
+  itemOf: (result: EmbedResult, index: number) => unknown,
+): Promise<Buffer> {
   const pieces: Buffer[] = [];
-  let text = `${JSON.stringify(head).slice(0, -1)},"data":[`;
+  let text = "";
   let numbers = 0;
   for (const [index, result] of results.entries()) {
-    const embedding = encoded(result, request);
-    text += `${index === 0 ? "" : ","}${JSON.stringify({ object: "embedding", index, embedding })}`;
+    text += `${index === 0 ? "" : ","}${JSON.stringify(itemOf(result, index))}`;
     numbers += result.embedding.length;
     if (numbers < NUMBERS_AT_ONCE) continue;
     pieces.push(Buffer.from(text));
     [text, numbers] = ["", 0];
     await nextTurn();
-    call.signal.throwIfAborted();
+    signal.throwIfAborted();
   }
-  pieces.push(Buffer.from(`${text}],"usage":${JSON.stringify(usage)}}`));
-  return Buffer.concat(pieces);
+  return Buffer.concat([...pieces, Buffer.from(text)]);
+}
+
+/** Texts to embed, of another API. */
+export interface TextVectors {
+  readonly texts: string[];
+  readonly dimensions?: number | null | undefined;
+  /** Texts that are too long are cut; they are refused otherwise. */
+  readonly isCut: boolean;
+}
+
+/** The texts' vectors in JSON, with commas between them. Counts their tokens. */
+export async function textVectors(
+  context: ServerContext,
+  call: Call,
+  { texts, dimensions = null, isCut }: TextVectors,
+): Promise<Buffer> {
+  checkDimensions(context, dimensions);
+  if (texts.length === 0) return Buffer.alloc(0);
+  const truncated = isCut ? { truncate_prompt_tokens: -1 } : {};
+  const request: EmbeddingsRequest = { input: texts, dimensions, ...truncated };
+  const inputs = await prepareInputs(context, request, call);
+  const results = await context.model.embed(inputs, { signal: call.signal });
+  countTokens(results, call);
+  return listBytes(results, call, (result) => encoded(result, request));
+}
+
+function countTokens(results: readonly EmbedResult[], { usage }: Call): void {
+  results.forEach(({ promptTokenIds }, index) => {
+    usage.add(index, { promptTokenIds, cachedTokens: 0, promptLogprobs: null }, 0);
+  });
 }
 
 function checkDimensions({ model }: ServerContext, dimensions: number | null): void {

@@ -30,12 +30,18 @@ export function searchToolOf({ tools, tool_choice: choice }: ChatRequest): FileS
   return tool;
 }
 
-/** Answers from files. Throws INVALID_ARGUMENT without a store, and for a field without effect. */
-export function fileSearchAnswer(
+/** Who answers from files, and what is asked. */
+export interface SearchedQuestion {
+  readonly search: FileSearch;
+  readonly question: FileSearchRequest;
+}
+
+/** Throws INVALID_ARGUMENT without a store, and for a field without effect. */
+export function fileSearchOf(
   context: ServerContext,
   { request, tool }: { readonly request: ChatRequest; readonly tool: FileSearchTool },
-  call: Call,
-): Promise<Answer> {
+  signal: AbortSignal,
+): SearchedQuestion {
   const search = context.extension?.fileSearch ?? null;
   if (search === null) {
     throw fieldError(
@@ -45,8 +51,18 @@ export function fileSearchAnswer(
     );
   }
   checkFields(request);
-  const events = search.answer(questionOf(request, tool, call.signal));
-  const answering = { context, request, call, events };
+  return { search, question: questionOf(request, tool, signal) };
+}
+
+/** Answers from files. Throws as `fileSearchOf` does. */
+export function fileSearchAnswer(
+  context: ServerContext,
+  asked: { readonly request: ChatRequest; readonly tool: FileSearchTool },
+  call: Call,
+): Promise<Answer> {
+  const { request } = asked;
+  const { search, question } = fileSearchOf(context, asked, call.signal);
+  const answering = { context, request, call, events: search.answer(question) };
   if (request.stream !== true) return whole(answering);
   return Promise.resolve({ kind: "events", events: chunksOf(answering) });
 }
@@ -73,7 +89,7 @@ async function whole(answering: Answering): Promise<Answer> {
   for await (const event of events) {
     if (event.type === "text") content += event.text;
     else if (event.type === "citation") annotations.push(annotation(event.citation));
-    else reason = ended(event, call);
+    else if (event.type === "end") reason = ended(event, call);
   }
   const message = { role: "assistant", content, refusal: null, annotations };
   const choice = { index: 0, message, logprobs: null, finish_reason: reason };
@@ -98,7 +114,7 @@ async function* chunksOf(answering: Answering): AsyncGenerator<string> {
     opened = true;
     if (event.type === "text") yield write({ content: event.text });
     else if (event.type === "citation") yield write({ annotations: [annotation(event.citation)] });
-    else yield write({}, ended(event, call));
+    else if (event.type === "end") yield write({}, ended(event, call));
   }
   if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });
 }

@@ -54,8 +54,19 @@ export interface FileCitation {
   readonly index: number;
 }
 
-/** What answering yields: text and citations in any number, then one `end`. */
+/** A passage that was found. */
+export interface FoundFile {
+  readonly fileId: string;
+  readonly filename: string;
+  /** 0 to 1: larger is nearer, comparable within one question. */
+  readonly score: number;
+  readonly text: string;
+  readonly attributes: Readonly<Record<string, unknown>>;
+}
+
+/** What answering yields: `found`, then text and citations in any number, then one `end`. */
 export type FileSearchEvent =
+  | { readonly type: "found"; readonly files: readonly FoundFile[] }
   | { readonly type: "text"; readonly text: string }
   /** Behind the text of its `[n]`. */
   | { readonly type: "citation"; readonly citation: FileCitation }

@@ -57,6 +57,11 @@ export const chatPerigee = z
   })
   .nullish();
 
+const { seed, created, role_epoch, kv_source } = common;
+
+/** Of responses, which no other worker goes on with. */
+export const responsesPerigee = z.strictObject({ seed, created, role_epoch, kv_source }).nullish();
+
 type PerigeeField = z.output<typeof completionsPerigee>;
 
 /** A request's part of the field that concerns its choices. */

@@ -8,16 +8,22 @@ export interface Usage {
   readonly completion_tokens: number;
   readonly total_tokens: number;
   readonly prompt_tokens_details: { readonly cached_tokens: number };
-  /** Where tokens were drafted. */
+  /** Where the model thought, or tokens were drafted. */
   readonly completion_tokens_details?: {
-    readonly accepted_prediction_tokens: number;
-    readonly rejected_prediction_tokens: number;
+    readonly reasoning_tokens?: number;
+    readonly accepted_prediction_tokens?: number;
+    readonly rejected_prediction_tokens?: number;
   };
-  /**
-   * Of the engine's own, where the request asked for it: bytes of the device's KV blocks times
-   * seconds that they were held, a shared block fully.
-   */
-  readonly perigee?: { readonly kv_byte_seconds: number };
+  /** Of the engine's own. */
+  readonly perigee?: {
+    /**
+     * Where the request asked for it: bytes of the device's KV blocks times seconds that they were
+     * held, a shared block fully.
+     */
+    readonly kv_byte_seconds?: number;
+    /** What was put behind the conversation, so that the prefix cache hits. */
+    readonly moved_noise?: readonly string[];
+  };
 }
 
 /** Tokens of a whole answer. */
@@ -32,6 +38,8 @@ export class UsageCounter {
   readonly #prompts = new Map<number, PromptInfo>();
   #scoredTokens = 0;
   #completionTokens = 0;
+  /** By sequence. */
+  readonly #reasoningTokens = new Map<number, number>();
   #drafted = 0;
   #accepted = 0;
   /** Prompt tokens that another worker found in its cache, of the prompts that it began. */
@@ -39,6 +47,7 @@ export class UsageCounter {
   #earlierPrompts: ReadonlySet<number> = new Set();
   /** By prompt and sequence. */
   readonly #held = new Map<string, number>();
+  #movedNoise: readonly string[] = [];
 
   /** Of these prompts another worker's finds count, not this one's. */
   resume(prompts: ReadonlySet<number>, cachedTokens: number): void {
@@ -52,6 +61,11 @@ export class UsageCounter {
     this.#completionTokens += completionTokens;
     this.#drafted += drafts?.drafted ?? 0;
     this.#accepted += drafts?.accepted ?? 0;
+  }
+
+  /** Notes how many tokens of a sequence were thoughts so far; the newest figure counts. */
+  reason(index: number, tokens: number): void {
+    if (tokens > 0) this.#reasoningTokens.set(index, tokens);
   }
 
   /** Adds tokens of texts that are scored, not continued. */
@@ -74,6 +88,11 @@ export class UsageCounter {
     if (kvByteSeconds !== undefined) this.#held.set(`${promptIndex}/${index}`, kvByteSeconds);
   }
 
+  /** Notes what was moved within the prompt, by name. */
+  moved(noise: readonly string[]): void {
+    this.#movedNoise = noise;
+  }
+
   usage(): Usage {
     let promptTokens = this.#scoredTokens;
     let cachedTokens = this.#earlierCachedTokens;
@@ -86,13 +105,36 @@ export class UsageCounter {
       completion_tokens: this.#completionTokens,
       total_tokens: promptTokens + this.#completionTokens,
       prompt_tokens_details: { cached_tokens: cachedTokens },
-      ...(this.#drafted > 0 && {
-        completion_tokens_details: {
-          accepted_prediction_tokens: this.#accepted,
-          rejected_prediction_tokens: this.#drafted - this.#accepted,
-        },
-      }),
-      ...(this.#held.size > 0 && { perigee: { kv_byte_seconds: this.#kvByteSeconds() } }),
+      ...this.#details(),
+      ...this.#own(),
+    };
+  }
+
+  #own(): Pick<Usage, "perigee"> {
+    const isHeld = this.#held.size > 0;
+    const isMoved = this.#movedNoise.length > 0;
+    if (!isHeld && !isMoved) return {};
+    return {
+      perigee: {
+        ...(isHeld && { kv_byte_seconds: this.#kvByteSeconds() }),
+        ...(isMoved && { moved_noise: this.#movedNoise }),
+      },
+    };
+  }
+
+  #details(): Pick<Usage, "completion_tokens_details"> {
+    let thoughts = 0;
+    for (const tokens of this.#reasoningTokens.values()) thoughts += tokens;
+    if (thoughts + this.#drafted === 0) return {};
+    const drafts = {
+      accepted_prediction_tokens: this.#accepted,
+      rejected_prediction_tokens: this.#drafted - this.#accepted,
+    };
+    return {
+      completion_tokens_details: {
+        ...(thoughts > 0 && { reasoning_tokens: thoughts }),
+        ...(this.#drafted > 0 && drafts),
+      },
     };
   }
 

@@ -11,6 +11,9 @@ closeForeignWorkers();
 const BODIES: Readonly<Record<(typeof RELAYED_PATHS)[number], object>> = {
   "/v1/chat/completions": { messages: [{ role: "user", content: "hi" }] },
   "/v1/completions": { prompt: "hi" },
+  "/v1/messages": { messages: [{ role: "user", content: "hi" }], max_tokens: 4 },
+  "/v1/messages/count_tokens": { messages: [{ role: "user", content: "hi" }] },
+  "/v1/responses": { input: "hi" },
   "/v1/embeddings": { input: "hi" },
   "/v1/rerank": { query: "hi", documents: ["hello"] },
   "/rerank": { query: "hi", documents: ["hello"] },
@@ -22,13 +25,10 @@ const BODIES: Readonly<Record<(typeof RELAYED_PATHS)[number], object>> = {
   "/tokenize": { prompt: "hi" },
   "/detokenize": { tokens: [104] },
 };
-const REFUSED = {
-  error: {
-    code: "invalid_argument",
-    param: "model",
-    message: expect.stringContaining("`a`, `b` are served"),
-  },
-};
+const message = expect.stringContaining("`a`, `b` are served");
+const REFUSED = { error: { code: "invalid_argument", param: "model", message } };
+/** Anthropic's errors name no field but in their message. */
+const REFUSED_MESSAGE = { type: "error", error: { type: "invalid_request_error", message } };
 
 test.each(RELAYED_PATHS)(
   "[CL151] %s without a model: the one model, or a refusal",
@@ -41,7 +41,8 @@ test.each(RELAYED_PATHS)(
     for (const model of [{}, { model: null }]) {
       const refused = await several.post(path, { ...BODIES[path], ...model });
       expect(refused.status).toBe(400);
-      expect(await refused.json()).toMatchObject(REFUSED);
+      const wanted = path.startsWith("/v1/messages") ? REFUSED_MESSAGE : REFUSED;
+      expect(await refused.json()).toMatchObject(wanted);
     }
     expect((await several.post(path, { ...BODIES[path], model: "b" })).status).toBe(200);
     // Another type is refused by a worker, in its own words.

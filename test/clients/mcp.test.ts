@@ -1,0 +1,68 @@
+import type OpenAI from "openai";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { closeToyServers, serveToy } from "../support/toy-server.ts";
+import { clientModule, missing } from "./installed.ts";
+
+closeToyServers();
+
+const reason = missing("@modelcontextprotocol/sdk");
+const sdk = "@modelcontextprotocol/sdk";
+
+/** A server with one tool, and a client that is connected to it, in this process. */
+async function connected() {
+  const { McpServer } = await clientModule(`${sdk}/server/mcp.js`);
+  const { Client } = await clientModule(`${sdk}/client/index.js`);
+  const { InMemoryTransport } = await clientModule(`${sdk}/inMemory.js`);
+  const server = new McpServer({ name: "weather", version: "1.0.0" });
+  const inputSchema = { city: z.string() };
+  const about = { description: "The weather of a city.", inputSchema };
+  server.registerTool("get_weather", about, async ({ city }: { city: string }) => ({
+    content: [{ type: "text", text: `${city}: 7 degrees` }],
+  }));
+  const client = new Client({ name: "test", version: "1.0.0" });
+  const [here, there] = InMemoryTransport.createLinkedPair();
+  await Promise.all([server.connect(there), client.connect(here)]);
+  return client;
+}
+
+describe.skipIf(reason !== null)(`an MCP tool loop${reason === null ? "" : ` (${reason})`}`, () => {
+  test("the model calls the server's tools by the openai client until it answers", async () => {
+    const mcp = await connected();
+    const call = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>';
+    const { client } = await serveToy({
+      reply: (prompt) => (prompt.includes("tool:") ? "It is 7 degrees." : call),
+    });
+    const { tools: listed } = await mcp.listTools();
+    const tools: OpenAI.Chat.Completions.ChatCompletionTool[] = listed.map(
+      (tool: { name: string; description: string; inputSchema: Record<string, unknown> }) => ({
+        type: "function",
+        function: {
+          ...{ name: tool.name, description: tool.description, parameters: tool.inputSchema },
+        },
+      }),
+    );
+    expect(tools).toHaveLength(1);
+    const messages: OpenAI.Chat.Completions.ChatCompletionMessageParam[] = [
+      { role: "user", content: "weather in Oslo?" },
+    ];
+    let answer = "";
+    for (let round = 0; round < 4 && answer === ""; round++) {
+      const { choices } = await client.chat.completions.create({ model: "toy", messages, tools });
+      const message = choices[0]?.message;
+      if (message === undefined) break;
+      messages.push(message);
+      answer = choices[0]?.finish_reason === "stop" ? (message.content ?? "") : "";
+      for (const called of message.tool_calls ?? []) {
+        if (called.type !== "function") continue;
+        const given = JSON.parse(called.function.arguments);
+        const { content } = await mcp.callTool({ name: called.function.name, arguments: given });
+        expect(content).toEqual([{ type: "text", text: "Oslo: 7 degrees" }]);
+        messages.push({ role: "tool", tool_call_id: called.id, content: content[0].text });
+      }
+    }
+    expect(answer).toBe("It is 7 degrees.");
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant"]);
+    await mcp.close();
+  });
+});
