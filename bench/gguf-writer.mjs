@@ -3,6 +3,7 @@
  * Source: the GGUF specification of the ggml project.
  */
 import { closeSync, openSync, writeSync } from "node:fs";
+import { BLOCK_TYPES } from "./gguf-blocks.mjs";
 
 const ALIGNMENT = 32;
 const MAGIC = "GGUF";
@@ -12,7 +13,8 @@ const VALUE_TYPES = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 };
 const TENSOR_TYPES = {
   f32: { id: 0, elements: 1, bytes: 4 },
   f16: { id: 1, elements: 1, bytes: 2 },
-  q8_0: { id: 8, elements: 32, bytes: 34 },
+  bf16: { id: 30, elements: 1, bytes: 2 },
+  ...BLOCK_TYPES,
 };
 
 /** Collects little-endian fields. */

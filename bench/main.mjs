@@ -1,8 +1,12 @@
 /**
- * npm run bench -- [--shapes smol135,qwen05] [--reps 5] [--threads 2] [--out FILE]
+ * npm run bench -- [--shapes smol135,qwen05] [--files q4_0,q4_k_m,q8_0,f16] [--model FILE.gguf]
+ *     [--rounds 3] [--reps 3] [--prompts 512,4096] [--streams 1,8,16] [--threads 2] [--isa avx2]
+ *     [--peer-isa haswell] [--out FILE]
  *
- * Perigee beside llama.cpp (through node-llama-cpp, at its best setting) on the same random
- * weights, in one run. Prints a table and writes JSON.
+ * Perigee beside llama.cpp (through node-llama-cpp, at its best setting) on the same files, which
+ * have random weights, or on one that is given. Both sides take turns. Prints tables; writes JSON
+ * where --out says so. --isa limits our instructions, --peer-isa leaves llama.cpp only that variant
+ * of its CPU library.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -10,8 +14,8 @@ import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
-import { busyTicks, describeMachine } from "./machine.mjs";
-import { installPeer } from "./peer/install.mjs";
+import { busyTicks, describeMachine, median } from "./machine.mjs";
+import { installPeer, limitPeer } from "./peer/install.mjs";
 import { writeRandomModel } from "./random-gguf.mjs";
 import { SHAPES } from "./shapes.mjs";
 import { WORK } from "./work.mjs";
@@ -21,110 +25,103 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const { values: flags } = readFlags({
   options: {
     shapes: { type: "string", default: "smol135,qwen05" },
-    reps: { type: "number", default: 5, min: 1 },
+    files: { type: "string", default: "q4_0,q4_k_m,q8_0,f16" },
+    model: { type: "string" },
+    rounds: { type: "number", default: 3, min: 1 },
+    reps: { type: "number", default: 3, min: 1 },
+    prompts: { type: "numbers", default: WORK.prompts, min: 1 },
+    streams: { type: "numbers", default: WORK.streams, min: 1 },
     threads: { type: "number", default: availableParallelism(), min: 1 },
-    out: { type: "string", default: `${here}results/cpu.json` },
+    isa: { type: "string" },
+    "peer-isa": { type: "string" },
+    out: { type: "string" },
   },
 });
-const { threads, reps } = flags;
+const { threads, reps, rounds, prompts, streams } = flags;
+const work = { ...WORK, prompts, streams };
 
-/** Our setting and the peer's file that stand for the same precision. */
-const PAIRS = [
-  {
-    name: "int8",
-    ours: { dtype: "bfloat16", quantization: "int8", kvDtype: "bfloat16" },
-    peer: "q8_0",
-  },
-  {
-    name: "bf16",
-    ours: { dtype: "bfloat16", quantization: "none", kvDtype: "bfloat16" },
-    peer: "f16",
-  },
-];
-
-function modelFiles(name) {
+function modelFile(shape, type) {
   const folder = `${here}.cache`;
   mkdirSync(folder, { recursive: true });
-  const files = { f16: `${folder}/${name}-f16.gguf`, q8_0: `${folder}/${name}-q8_0.gguf` };
-  if (!existsSync(files.q8_0)) writeRandomModel(SHAPES[name], name, files);
-  return files;
+  const file = `${folder}/${shape}-${type}.gguf`;
+  if (!existsSync(file)) {
+    console.error(`writing ${file}`);
+    writeRandomModel(SHAPES[shape], shape, { [type]: file }, { deviation: 0.02 });
+  }
+  return file;
 }
 
 /** Runs one side in a process of its own; how much others used of the machine goes with it. */
 function measure(script, options, environment = {}) {
   const ticksBefore = busyTicks();
   const begun = performance.now();
-  const own = process.resourceUsage();
-  const output = execFileSync(process.execPath, [`${here}${script}`, JSON.stringify(options)], {
-    env: { ...process.env, ...environment },
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "inherit"],
-    maxBuffer: 1 << 26,
-  });
+  const output = execFileSync(
+    process.execPath,
+    [`${here}${script}`, JSON.stringify({ ...options, work })],
+    {
+      env: { ...process.env, ...environment },
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "inherit"],
+      maxBuffer: 1 << 26,
+    },
+  );
   const seconds = (performance.now() - begun) / 1000;
   const busySeconds = ((busyTicks() - ticksBefore) * MS_PER_TICK) / 1000;
   const last = output.trim().split("\n").at(-1);
-  return {
-    ...JSON.parse(last),
-    seconds,
-    busyCores: busySeconds / seconds,
-    ownUserMs: own.userCPUTime / 1000,
-  };
+  return { ...JSON.parse(last), seconds, busyCores: busySeconds / seconds };
 }
 
-/**
- * The peer at its best: both attention settings are tried once, the faster one is measured in full.
- * What the other one won in its single try still counts for it, figure by figure.
- */
-function measurePeer(file, common) {
-  const run = (flashAttention, times, warmups) => ({
-    flashAttention,
-    ...measure(
-      "peer/run.mjs",
-      { ...common, reps: times, warmups, file, flashAttention },
-      { UV_THREADPOOL_SIZE: "1" },
-    ),
-  });
-  const tries = [true, false].map((flashAttention) => run(flashAttention, 1, 0));
+function runPeer(common, flashAttention, times) {
+  return measure(
+    "peer/run.mjs",
+    { ...common, reps: times, warmups: times > 1 ? 1 : 0, flashAttention },
+    { UV_THREADPOOL_SIZE: "1" },
+  );
+}
+
+/** Tries both of the peer's attention settings once: the faster one is measured. */
+function bestAttention(common) {
   const score = ({ results }) =>
     Object.values(results).reduce((product, { median: rate }) => product * rate, 1);
-  const [better, other] = tries.sort((a, b) => score(b) - score(a));
-  return [run(better.flashAttention, common.reps, 1), other];
+  const [on, off] = [true, false].map((setting) => score(runPeer(common, setting, 1)));
+  return on >= off;
 }
 
-/** The better of the peer's attention settings, figure by figure. */
-function bestOf(runs) {
-  const best = {};
-  for (const name of Object.keys(runs[0].results)) {
-    const [top] = [...runs].sort((a, b) => b.results[name].median - a.results[name].median);
-    best[name] = { ...top.results[name], flashAttention: top.flashAttention };
+/** All rates of several runs, by the name of the work. */
+function ratesOf(runs) {
+  const names = Object.keys(runs[0].results);
+  return Object.fromEntries(
+    names.map((name) => [name, runs.flatMap(({ results }) => results[name].all)]),
+  );
+}
+
+function compare(name, file, vocabulary) {
+  const common = { threads, reps, vocabulary, file };
+  const flashAttention = bestAttention(common);
+  const mine = [];
+  const theirs = [];
+  for (let round = 0; round < rounds; round++) {
+    console.error(`${name}: round ${round + 1} of ${rounds}`);
+    mine.push(measure("ours.mjs", { ...common, isa: flags.isa ?? null }));
+    theirs.push(runPeer(common, flashAttention, reps));
   }
-  return best;
-}
-
-function compare(shapeName) {
-  const files = modelFiles(shapeName);
-  const { vocabulary } = SHAPES[shapeName];
-  return PAIRS.map(({ name, ours, peer }) => {
-    const common = { threads, reps, vocabulary };
-    const mine = measure("ours.mjs", { ...common, file: files.f16, ...ours });
-    const peers = measurePeer(files[peer], common);
-    const theirs = bestOf(peers);
-    const rows = Object.keys(mine.results).map((work) => ({
-      work,
-      ours: round(mine.results[work].median),
-      peer: round(theirs[work].median),
-      ratio: round(mine.results[work].median / theirs[work].median, 2),
-    }));
-    return {
-      shape: shapeName,
-      precision: name,
-      rows,
-      ours: mine,
-      peerBest: theirs,
-      peerRuns: peers,
-    };
-  });
+  const [ours, peer] = [ratesOf(mine), ratesOf(theirs)];
+  const rows = Object.keys(ours).map((each) => ({
+    work: each,
+    ours: round(median(ours[each])),
+    peer: round(median(peer[each])),
+    ratio: round(median(ours[each]) / median(peer[each]), 2),
+  }));
+  const least = (runs, field) => Math.min(...runs.map((run) => run[field]));
+  const sides = { ours: mine, peer: theirs };
+  const others = Object.fromEntries(
+    Object.entries(sides).map(([side, runs]) => [
+      side,
+      { startMs: round(least(runs, "startMs")), residentMb: least(runs, "residentMb") },
+    ]),
+  );
+  const { description, weightFormat } = mine[0].info;
+  return { name, weightFormat, device: description, flashAttention, rows, ...others };
 }
 
 function round(value, digits = 1) {
@@ -132,26 +129,39 @@ function round(value, digits = 1) {
 }
 
 installPeer();
-const comparisons = flags.shapes.split(",").flatMap(compare);
+limitPeer(flags["peer-isa"] ?? null);
+const cases =
+  flags.model === undefined
+    ? flags.shapes
+        .split(",")
+        .flatMap((shape) =>
+          flags.files
+            .split(",")
+            .map((type) => [`${shape} ${type}`, modelFile(shape, type), SHAPES[shape].vocabulary]),
+        )
+    : [[flags.model.split("/").at(-1), flags.model, WORK.vocabulary]];
+const comparisons = cases.map((each) => compare(...each));
+limitPeer(null);
 const peerVersion = JSON.parse(
   readFileSync(`${here}peer/node_modules/node-llama-cpp/package.json`, "utf8"),
 ).version;
-const report = {
-  command: `npm run bench -- --shapes ${flags.shapes} --reps ${reps} --threads ${threads}`,
-  machine: describeMachine(),
-  peer: `node-llama-cpp ${peerVersion}, UV_THREADPOOL_SIZE=1, better of flash attention on and off`,
-  unit: "tokens per second, median",
-  work: WORK,
-  comparisons,
-};
-mkdirSync(dirname(flags.out), { recursive: true });
-writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
-for (const { shape, precision, rows, ours, peerRuns } of comparisons) {
-  console.log(`\n${shape} ${precision}`);
+for (const { name, rows, ours, peer, weightFormat } of comparisons) {
+  console.log(`\n${name}, ${weightFormat} here`);
   console.table(rows);
-  const peerMb = Math.min(...peerRuns.map((run) => run.residentMb));
-  console.log(
-    `start to first prompt done: ${round(ours.startMs)} ms, peer ${round(peerRuns[0].startMs)} ms`,
-  );
-  console.log(`peak memory: ${ours.residentMb} MB, peer ${peerMb} MB`);
+  console.log(`start to first prompt done: ${ours.startMs} ms, peer ${peer.startMs} ms`);
+  console.log(`peak memory: ${ours.residentMb} MB, peer ${peer.residentMb} MB`);
+}
+if (flags.out !== undefined) {
+  const report = {
+    flags: { threads, reps, rounds, isa: flags.isa ?? null, peerIsa: flags["peer-isa"] ?? null },
+    machine: describeMachine(),
+    peer:
+      `node-llama-cpp ${peerVersion}, UV_THREADPOOL_SIZE=1, ` +
+      "better of flash attention on and off",
+    unit: "tokens per second, median of all repetitions",
+    work,
+    comparisons,
+  };
+  mkdirSync(dirname(flags.out), { recursive: true });
+  writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
 }

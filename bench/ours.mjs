@@ -1,39 +1,36 @@
 /**
  * Times Perigee through its public API, with the engine in its own thread, as users run it.
  *
- *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"quantization":"int8",…}'
+ *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"isa":null,"work":{…}}'
  */
 import { LLM } from "../dist/index.js";
 import { peakResidentMb } from "./machine.mjs";
-import { measureWork, randomTokens, WORK } from "./work.mjs";
+import { measureWork, randomTokens } from "./work.mjs";
 
-const { file, threads, reps, dtype, quantization, kvDtype, vocabulary } = JSON.parse(
-  process.argv[2],
-);
+const { file, threads, reps, isa, vocabulary, work } = JSON.parse(process.argv[2]);
 const started = performance.now();
 const llm = await LLM.load(file, {
   device: "cpu",
-  dtype,
-  quantization,
+  ...(isa === null ? {} : { isa }),
   threads,
-  kvCache: { dtype: kvDtype, prefixCaching: false },
+  kvCache: { prefixCaching: false },
   speculative: { kind: "off" },
 });
 
 const options = (maxTokens) => ({ temperature: 0, maxTokens, ignoreEos: true, detokenize: false });
 
 /** Prompt in, first token out: a little more work than the peer's figure, which draws none. */
-async function timePrefill() {
+async function timePrefill(tokens) {
   const rates = [];
-  let firstTokenMs = null;
+  let firstMs = null;
   for (let run = -1; run < reps; run++) {
-    const promptTokenIds = randomTokens(WORK.prefillTokens, vocabulary, run + 2);
+    const promptTokenIds = randomTokens(tokens, vocabulary, run + 2);
     const begun = performance.now();
     await llm.generate({ promptTokenIds }, options(1));
-    if (run >= 0) rates.push((WORK.prefillTokens / (performance.now() - begun)) * 1000);
-    firstTokenMs ??= performance.now() - started;
+    if (run >= 0) rates.push((tokens / (performance.now() - begun)) * 1000);
+    firstMs ??= performance.now() - started;
   }
-  return { rates, startMs: firstTokenMs };
+  return { rates, firstMs };
 }
 
 /** Tokens per second over all streams, from when the last one has its first token. */
@@ -44,12 +41,12 @@ async function timeStreams(streams) {
     await Promise.all(
       Array.from({ length: streams }, async (_, place) => {
         const promptTokenIds = randomTokens(
-          WORK.promptTokens,
+          work.promptTokens,
           vocabulary,
           1000 * (run + 2) + place,
         );
         const mine = [];
-        for await (const item of llm.stream({ promptTokenIds }, options(WORK.outputTokens))) {
+        for await (const item of llm.stream({ promptTokenIds }, options(work.outputTokens))) {
           for (const _token of item.tokenIds) mine.push(performance.now());
         }
         times.push(mine);
@@ -62,7 +59,7 @@ async function timeStreams(streams) {
   return rates;
 }
 
-const { results, startMs } = await measureWork(timePrefill, timeStreams);
+const { results, startMs } = await measureWork(work, timePrefill, timeStreams);
 console.log(
   JSON.stringify({
     results,

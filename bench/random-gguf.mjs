@@ -1,23 +1,29 @@
 /**
- * Random models of a given shape as GGUF files: the same seed gives the same weights in every
- * type, rounded as the type demands, so that two engines can be compared on one model.
+ * Random models of a given shape as GGUF files. Types f32, f16, bf16 and q8_0: the same seed gives
+ * the same weights, rounded as the type demands. Types of fewer bits, and mixtures of them
+ * (q4_k_m, q5_k_m): random blocks whose values have the same standard deviation.
  */
+import { BLOCK_TYPES, matrixType, randomBlocks } from "./gguf-blocks.mjs";
 import { writeGguf } from "./gguf-writer.mjs";
+import { f16 } from "./half.mjs";
 
 const Q8_BLOCK = 32;
 
-function tensorsOf(shape, type) {
+function tensorsOf(shape, fileType, deviation) {
   const { hidden, layers, feedForward, vocabulary, qkvBias } = shape;
   const query = shape.heads * shape.headDim;
   const keyValue = shape.kvHeads * shape.headDim;
-  const tensors = [
-    { name: "token_embd.weight", shape: [vocabulary, hidden], type, deviation: hidden ** -0.5 },
-    { name: "output_norm.weight", shape: [hidden], type: "f32", mean: 1, deviation: 0.05 },
-  ];
-  const matrix = (name, rows, columns) =>
-    tensors.push({ name, shape: [rows, columns], type, deviation: 0.7 * columns ** -0.5 });
+  const tensors = [];
+  const matrix = (name, rows, columns, spread = 0.7 * columns ** -0.5) => {
+    const own = { name, shape: [rows, columns] };
+    const type = matrixType(fileType, { ...own, layers });
+    tensors.push({ ...own, type, deviation: deviation ?? spread });
+  };
   const vector = (name, size, mean) =>
     tensors.push({ name, shape: [size], type: "f32", mean, deviation: 0.03 });
+  matrix("token_embd.weight", vocabulary, hidden, hidden ** -0.5);
+  const norm = { name: "output_norm.weight", shape: [hidden], type: "f32" };
+  tensors.push({ ...norm, mean: 1, deviation: 0.05 });
   for (let layer = 0; layer < layers; layer++) {
     const prefix = `blk.${layer}.`;
     vector(`${prefix}attn_norm.weight`, hidden, 1);
@@ -84,36 +90,40 @@ function metadataOf(shape, name) {
   ];
 }
 
-/** Seeded by the tensor's name: nearly normal, a sum of uniforms. */
-function randomValues(tensor, seed) {
+/** Numbers in [0, 1), seeded by the tensor's name. */
+function randomOf(tensor, seed) {
   let state = (0x811c9dc5 ^ seed) >>> 0;
   for (const byte of Buffer.from(tensor.name)) state = Math.imul(state ^ byte, 0x01000193) >>> 0;
-  const next = () => {
+  return () => {
     state = (state + 0x9e3779b9) >>> 0;
     let mixed = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
     mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
     return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32;
   };
+}
+
+const countOf = ({ shape }) => shape.reduce((product, extent) => product * extent, 1);
+
+/** Nearly normal, a sum of uniforms. */
+function randomValues(tensor, seed) {
+  const next = randomOf(tensor, seed);
   const { mean = 0, deviation } = tensor;
-  const count = tensor.shape.reduce((product, extent) => product * extent, 1);
   const scale = deviation * Math.sqrt(6);
-  const values = new Float32Array(count);
-  for (let place = 0; place < count; place++) {
+  const values = new Float32Array(countOf(tensor));
+  for (let place = 0; place < values.length; place++) {
     values[place] = mean + (next() + next() - 1) * scale;
   }
   return values;
 }
 
-const wide = new Float32Array(1);
-const wideBits = new Uint32Array(wide.buffer);
-
-/** Round to nearest; values here are far from f16's limits. */
-function f16(value) {
-  wide[0] = value;
-  const bits = wideBits[0];
-  const exponent = ((bits >>> 23) & 255) - 112;
-  if (exponent <= 0) return (bits >>> 16) & 0x8000;
-  return ((bits >>> 16) & 0x8000) | ((((exponent << 23) | (bits & 0x7fffff)) + 0x1000) >>> 13);
+/** The tensor's bytes. */
+function bytesOf(tensor, seed) {
+  const { type, deviation } = tensor;
+  if (type !== "q8_0" && type in BLOCK_TYPES) {
+    const count = countOf(tensor);
+    return randomBlocks({ type, count, deviation, random: randomOf(tensor, seed) });
+  }
+  return encode(randomValues(tensor, seed), type);
 }
 
 function encode(values, type) {
@@ -122,6 +132,11 @@ function encode(values, type) {
     const halves = new Uint16Array(values.length);
     for (let place = 0; place < values.length; place++) halves[place] = f16(values[place]);
     return Buffer.from(halves.buffer);
+  }
+  if (type === "bf16") {
+    const bits = new Uint32Array(values.buffer);
+    // Round to nearest; no value is near the largest float.
+    return Buffer.from(Uint16Array.from(bits, (word) => (word + 0x8000) >>> 16).buffer);
   }
   const bytes = Buffer.alloc((values.length / Q8_BLOCK) * (Q8_BLOCK + 2));
   for (let block = 0, at = 0; block < values.length; block += Q8_BLOCK, at += Q8_BLOCK + 2) {
@@ -135,11 +150,17 @@ function encode(values, type) {
   return bytes;
 }
 
-/** Writes one file per type. */
-export function writeRandomModel(shape, name, paths, seed = 1) {
+/**
+ * Writes one file per type. `deviation`: the standard deviation of all matrices; by default that
+ * which keeps activations of one size.
+ * @param {object} shape
+ * @param {string} name
+ * @param {Record<string, string>} paths by type
+ * @param {{ seed?: number, deviation?: number }} options
+ */
+export function writeRandomModel(shape, name, paths, { seed = 1, deviation } = {}) {
   for (const [type, path] of Object.entries(paths)) {
-    writeGguf(path, metadataOf(shape, name), tensorsOf(shape, type), (tensor) =>
-      encode(randomValues(tensor, seed), tensor.type),
-    );
+    const tensors = tensorsOf(shape, type, deviation);
+    writeGguf(path, metadataOf(shape, name), tensors, (tensor) => bytesOf(tensor, seed));
   }
 }

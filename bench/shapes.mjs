@@ -14,6 +14,20 @@ export const SHAPES = {
     epsilon: 1e-5,
     qkvBias: false,
   },
+  /** The smallest whose rows are whole blocks of every type. */
+  blocks: {
+    architecture: "llama",
+    hidden: 256,
+    layers: 2,
+    heads: 8,
+    kvHeads: 4,
+    headDim: 32,
+    feedForward: 512,
+    vocabulary: 320,
+    theta: 10_000,
+    epsilon: 1e-5,
+    qkvBias: false,
+  },
   /** SmolLM-135M with a vocabulary of 8192. */
   smol135: {
     architecture: "llama",
@@ -37,6 +51,20 @@ export const SHAPES = {
     kvHeads: 2,
     headDim: 64,
     feedForward: 4864,
+    vocabulary: 151_936,
+    theta: 1_000_000,
+    epsilon: 1e-6,
+    qkvBias: true,
+  },
+  /** Qwen2.5-1.5B. */
+  qwen15: {
+    architecture: "qwen2",
+    hidden: 1536,
+    layers: 28,
+    heads: 12,
+    kvHeads: 2,
+    headDim: 128,
+    feedForward: 8960,
     vocabulary: 151_936,
     theta: 1_000_000,
     epsilon: 1e-6,

@@ -2,10 +2,13 @@ import { median } from "./machine.mjs";
 
 /** The work that is timed, the same for both sides. */
 export const WORK = {
-  prefillTokens: 512,
+  /** Lengths of prompts that are timed. */
+  prompts: [512, 4096],
   promptTokens: 32,
   outputTokens: 128,
   streams: [1, 8, 16],
+  /** Token ids of a given model that are used. */
+  vocabulary: 8000,
 };
 
 /** Seeded token ids between 300 and the vocabulary's end (at most 8000): no end tokens. */
@@ -21,13 +24,18 @@ export function randomTokens(count, vocabulary, seed) {
   });
 }
 
-/** All of the work on one side: the prompt, then every number of streams. Rates are tokens/s. */
-export async function measureWork(timePrefill, timeStreams) {
-  const { rates, startMs } = await timePrefill();
-  const results = { prefill: { median: median(rates), all: rates } };
-  for (const streams of WORK.streams) {
+/** All of the work on one side: the prompts, then every number of streams. Rates are tokens/s. */
+export async function measureWork(work, timePrefill, timeStreams) {
+  const results = {};
+  let startMs = null;
+  for (const tokens of work.prompts) {
+    const { rates, firstMs } = await timePrefill(tokens);
+    startMs ??= firstMs;
+    results[`prompt ${tokens}`] = { median: median(rates), all: rates };
+  }
+  for (const streams of work.streams) {
     const all = await timeStreams(streams);
-    results[`streams${streams}`] = { median: median(all), all };
+    results[`streams ${streams}`] = { median: median(all), all };
   }
   return { results, startMs };
 }

@@ -1,13 +1,18 @@
 /**
  * node bench/kernels/linear.mjs [--shapes smol135,pocket,qwen05] [--rows 1,8,16,512]
- *     [--formats i8,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--out FILE]
+ *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--check]
+ *     [--out FILE]
  *
  * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
  * (memory read by all threads, products in registers), measured in the same run. Needs a build.
+ * With --check it compares instead: products of every type of block have the same bits with each
+ * instruction set of this processor, for 1 to 40 rows.
  */
 import { writeFileSync } from "node:fs";
 import { CpuDevice } from "../../dist/devices/cpu/cpu-device.js";
-import { loadLibrary } from "../../dist/devices/cpu/library.js";
+import { availableIsas } from "../../dist/devices/cpu/isa.js";
+import { isBuilt, loadLibrary } from "../../dist/devices/cpu/library.js";
+import { BLOCK_TYPES } from "../../dist/tensor/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
 import { measureLimits } from "./limits.mjs";
@@ -32,7 +37,15 @@ const LAYERS = {
     [9728, 896],
     [896, 4864],
   ],
+  qwen15: [
+    [2048, 1536],
+    [1536, 1536],
+    [17920, 1536],
+    [1536, 8960],
+  ],
 };
+/** Where a type has its f16 scale; 0 for the others. */
+const SCALE_AT = { Q2_K: 80, Q3_K: 108, Q6_K: 208 };
 /** Weights of one measurement: more than the last-level cache, so that every step reads memory. */
 const WEIGHT_BYTES = 96e6;
 const MIN_MS = 40;
@@ -41,42 +54,96 @@ const { values: flags } = readFlags({
   options: {
     shapes: { type: "string", default: "smol135,qwen05" },
     rows: { type: "numbers", default: [1, 8, 16, 512], min: 1 },
-    formats: { type: "string", default: "i8,bf16,f32" },
+    formats: { type: "string", default: "q8,Q4_0,Q4_K,bf16,f32" },
     threads: { type: "number", min: 1 },
     isa: { type: "string" },
     reps: { type: "number", default: 5, min: 1 },
+    check: { type: "boolean", default: false },
     out: { type: "string" },
   },
 });
+let library, threads, device, limits;
+if (flags.check) {
+  process.exitCode = (await checkBits()) ? 0 : 1;
+} else {
+  measureAll();
+}
 
-const library = loadLibrary(flags.isa);
-const threads = flags.threads === undefined ? library.coreCount() : flags.threads;
-const device = CpuDevice.open({ isa: library.isa, threads });
-const limits = measureLimits(library.isa, threads);
-const results = [];
-for (const name of flags.shapes.split(",")) {
-  for (const format of flags.formats.split(",")) {
-    const layers = packLayers(LAYERS[name], format);
-    for (const rows of flags.rows) {
-      results.push({ shape: name, format, rows, ...measure(layers, format, rows) });
-      print(results.at(-1));
+function measureAll() {
+  library = loadLibrary(flags.isa);
+  threads = flags.threads === undefined ? library.coreCount() : flags.threads;
+  device = CpuDevice.open({ isa: library.isa, threads });
+  limits = measureLimits(library.isa, threads);
+  const results = [];
+  for (const name of flags.shapes.split(",")) {
+    for (const format of flags.formats.split(",")) {
+      const layers = packLayers(LAYERS[name], format);
+      for (const rows of flags.rows) {
+        results.push({ shape: name, format, rows, ...measure(layers, format, rows) });
+        print(results.at(-1));
+      }
+      for (const matrix of layers.flat()) device.release(matrix);
     }
-    for (const matrix of layers.flat()) device.release(matrix);
+  }
+  device.dispose();
+  if (flags.out !== undefined) {
+    const report = { machine: describeMachine(), isa: library.isa, threads, limits, results };
+    writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
   }
 }
-device.dispose();
-if (flags.out !== undefined) {
-  const report = { machine: describeMachine(), isa: library.isa, threads, limits, results };
-  writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
+
+/** Whether all instruction sets agree; prints what each type came to. */
+async function checkBits() {
+  const isas = availableIsas().filter(isBuilt);
+  const devices = isas.map((isa) => CpuDevice.open({ isa, threads: 2 }));
+  const [rows, columns] = [150, 768];
+  let right = true;
+  for (const { name } of BLOCK_TYPES) {
+    let different = 0;
+    for (let count = 1; count <= 40; count++) {
+      const [first, ...others] = await Promise.all(
+        devices.map((each) => product(each, { name, count, rows, columns })),
+      );
+      different += others.filter((bits) => Buffer.compare(first, bits) !== 0).length;
+    }
+    right &&= different === 0;
+    console.log(`${name.padEnd(7)} ${isas.join(", ")}: ${different} of 40 batches differ`);
+  }
+  for (const each of devices) each.dispose();
+  return right;
+}
+
+async function product(on, { name, count, rows, columns }) {
+  const type = BLOCK_TYPES.find((each) => each.name === name);
+  const packed = { type: name, blocks: () => randomBlocks(type, rows * columns) };
+  const source = { name, dtype: "f32", shape: [rows, columns], packed, discard() {} };
+  const weight = on.pack([source], { format: "q8" });
+  const values = on.allocate("f32", [count, columns]);
+  on.write(
+    values,
+    Float32Array.from({ length: count * columns }, (_, i) => Math.cos(i * i)),
+  );
+  const x = on.allocateActivation("q8", count, columns);
+  on.convert({ count, out: x, x: values });
+  const out = on.allocate("f32", [count, rows]);
+  on.linear({ count, out, x, weight });
+  const bits = Buffer.from((await on.readF32(out)).buffer);
+  for (const memory of [weight, values, x, out]) on.release(memory);
+  return bits;
 }
 
 /** Layers with weights of their own, as many as WEIGHT_BYTES holds. */
 function packLayers(shapes, format) {
   const pack = ([outputs, inputs]) => {
+    const source = { name: "w", dtype: "f32", shape: [outputs, inputs], discard() {} };
+    const type = BLOCK_TYPES.find(({ name }) => name === format);
+    if (type !== undefined) {
+      const packed = { type: type.name, blocks: () => randomBlocks(type, outputs * inputs) };
+      return device.pack([{ ...source, packed }], { format: "q8" });
+    }
     const values = Float32Array.from({ length: outputs * inputs }, (_, i) => Math.sin(i));
     const bytes = () => new Uint8Array(values.buffer);
-    const source = { name: "w", dtype: "f32", shape: [outputs, inputs], bytes, discard() {} };
-    return device.pack([source], { format });
+    return device.pack([{ ...source, bytes }], { format });
   };
   const first = shapes.map(pack);
   const layerBytes = first.reduce((sum, matrix) => sum + matrix.bytes, 0);
@@ -84,8 +151,22 @@ function packLayers(shapes, format) {
   return [first, ...Array.from({ length: count - 1 }, () => shapes.map(pack))];
 }
 
+/** Any bits, with scales of 0.01. */
+function randomBlocks({ name, columns, bytes }, elements) {
+  const blocks = new Uint8Array((elements / columns) * bytes);
+  for (let i = 0; i < blocks.length; i++) blocks[i] = Math.imul(i, 2654435761) >>> 24;
+  const view = new DataView(blocks.buffer);
+  for (let at = 0; at < blocks.length; at += bytes) {
+    view.setUint16(at + (SCALE_AT[name] ?? 0), 0x211f, true);
+    if (name.endsWith("_1") || ["Q4_K", "Q5_K"].includes(name)) view.setUint16(at + 2, 0, true);
+    if (name === "Q2_K") view.setUint16(at + 82, 0, true);
+  }
+  return blocks;
+}
+
 /** Median time of all layers' products for `rows` rows. */
-function measure(layers, format, rows) {
+function measure(layers, name, rows) {
+  const format = BLOCK_TYPES.some((type) => type.name === name) ? "q8" : name;
   const problems = layers.flat().map((weight) => ({
     count: rows,
     weight,
@@ -105,7 +186,7 @@ function measure(layers, format, rows) {
   return {
     ms: round(seconds * 1e3),
     gflops: round(2 * gmacs),
-    shareOfPeak: round(gmacs / limits.gmacs[format]),
+    shareOfPeak: round(gmacs / limits.gmacs[format === "q8" ? "i8" : format]),
     weightGBs: round(gbytes),
     shareOfBandwidth: round(gbytes / limits.readGBs),
   };

@@ -6,9 +6,11 @@
  */
 import { getLlama } from "node-llama-cpp";
 import { peakResidentMb } from "../machine.mjs";
-import { measureWork, randomTokens, WORK } from "../work.mjs";
+import { measureWork, randomTokens } from "../work.mjs";
 
-const { file, threads, reps, warmups, flashAttention, vocabulary } = JSON.parse(process.argv[2]);
+const { file, threads, reps, warmups, flashAttention, vocabulary, work } = JSON.parse(
+  process.argv[2],
+);
 const started = performance.now();
 const llama = await getLlama({
   build: "never",
@@ -33,37 +35,37 @@ async function decode(sequence, last, count) {
 async function context(sequences, tokens) {
   return model.createContext({
     contextSize: tokens,
-    batchSize: WORK.prefillTokens,
+    batchSize: 512,
     sequences,
     threads,
     flashAttention,
   });
 }
 
-async function timePrefill() {
-  const ctx = await context(1, WORK.prefillTokens + 64);
+async function timePrefill(tokens) {
+  const ctx = await context(1, tokens + 64);
   const sequence = ctx.getSequence();
   const rates = [];
-  let firstTokenMs = null;
+  let firstMs = null;
   for (let run = -warmups; run < reps; run++) {
     await sequence.clearHistory();
-    const prompt = randomTokens(WORK.prefillTokens, vocabulary, run + 2);
+    const prompt = randomTokens(tokens, vocabulary, run + 2);
     const begun = performance.now();
     await sequence.evaluateWithoutGeneratingNewTokens(prompt);
-    if (run >= 0) rates.push((WORK.prefillTokens / (performance.now() - begun)) * 1000);
-    firstTokenMs ??= performance.now() - started;
+    if (run >= 0) rates.push((tokens / (performance.now() - begun)) * 1000);
+    firstMs ??= performance.now() - started;
   }
   await ctx.dispose();
-  return { rates, startMs: firstTokenMs };
+  return { rates, firstMs };
 }
 
 async function timeStreams(streams) {
-  const ctx = await context(streams, WORK.promptTokens + WORK.outputTokens + 32);
+  const ctx = await context(streams, work.promptTokens + work.outputTokens + 32);
   const sequences = Array.from({ length: streams }, () => ctx.getSequence());
   const rates = [];
   for (let run = -warmups; run < reps; run++) {
     const prompts = sequences.map((_, place) =>
-      randomTokens(WORK.promptTokens, vocabulary, 1000 * (run + 2) + place),
+      randomTokens(work.promptTokens, vocabulary, 1000 * (run + 2) + place),
     );
     for (const [place, sequence] of sequences.entries()) {
       await sequence.clearHistory();
@@ -72,16 +74,16 @@ async function timeStreams(streams) {
     const begun = performance.now();
     await Promise.all(
       sequences.map((sequence, place) =>
-        decode(sequence, prompts[place].at(-1), WORK.outputTokens),
+        decode(sequence, prompts[place].at(-1), work.outputTokens),
       ),
     );
-    if (run >= 0) rates.push(((streams * WORK.outputTokens) / (performance.now() - begun)) * 1000);
+    if (run >= 0) rates.push(((streams * work.outputTokens) / (performance.now() - begun)) * 1000);
   }
   await ctx.dispose();
   return rates;
 }
 
-const { results, startMs } = await measureWork(timePrefill, timeStreams);
+const { results, startMs } = await measureWork(work, timePrefill, timeStreams);
 console.log(JSON.stringify({ results, startMs, residentMb: peakResidentMb() }));
 await model.dispose();
 await llama.dispose();

@@ -18,6 +18,9 @@ float valueAt(const ActivationLayout& layout, const uint8_t* row, int64_t column
     case Format::i8:
       return static_cast<float>(reinterpret_cast<const int8_t*>(row)[column]) *
              layout.scales(row)[column / kGroupColumns];
+    case Format::q8:
+      return static_cast<float>(reinterpret_cast<const int8_t*>(row)[column]) *
+             layout.scales(row)[column / kBlockColumns];
   }
   return 0.0f;
 }

@@ -5,7 +5,9 @@
 //   bf16  C bf16 values, zero-padded to 64 bytes
 //   i8    C signed bytes, zero-padded to 64 bytes · G float scales · G int32 sums of each group's
 //         bytes, padded to 64 bytes. Kernels use the sums to correct for the offset that weights
-//         are stored with (kWeightOffset in matrix.h).
+//         are stored with (kWeightOffset in matrix-limits.h).
+//   q8    as i8, in groups of 32 columns, but with two sums for each: of its first 16 columns and
+//         of the others. Weights of files have scales and minima for as many.
 //
 // An op fills a row through ActivationWriter:
 //   float* values = writer.begin(row, scratch);   // scratch: C floats, private to this thread
@@ -28,13 +30,15 @@ struct ActivationLayout {
     switch (format) {
       case Format::f32: return columns * 4;
       case Format::bf16: return padTo(columns * 2, 64);
-      case Format::i8: return padTo(columns, 64);
+      case Format::i8:
+      case Format::q8: return padTo(columns, 64);
     }
     return 0;
   }
 
   /// Row stride in bytes.
   int64_t rowBytes() const {
+    if (format == Format::q8) return elementBytes() + padTo(blockCount(columns) * 12, 64);
     if (format != Format::i8) return elementBytes();
     return elementBytes() + padTo(groupCount(columns) * 8, 64);
   }
@@ -45,6 +49,11 @@ struct ActivationLayout {
 
   const int32_t* sums(const uint8_t* row) const {
     return reinterpret_cast<const int32_t*>(scales(row) + groupCount(columns));
+  }
+
+  /// q8: two sums of each group.
+  const int32_t* blockSums(const uint8_t* row) const {
+    return reinterpret_cast<const int32_t*>(scales(row) + blockCount(columns));
   }
 };
 
@@ -72,6 +81,7 @@ class ActivationWriter {
         break;
       case Format::bf16: finishBf16(reinterpret_cast<uint16_t*>(at(row)), values); break;
       case Format::i8: finishI8(at(row), values); break;
+      case Format::q8: finishQ8(at(row), values); break;
     }
   }
 
@@ -95,6 +105,20 @@ class ActivationWriter {
       const int64_t start = group * kGroupColumns;
       const int64_t count = groupEnd(group, layout_.columns) - start;
       scales[group] = quantizeGroup(bytes + start, values + start, count, sums + group);
+    }
+    std::memset(out + layout_.columns, 0, static_cast<size_t>(elementBytes_ - layout_.columns));
+  }
+
+  void finishQ8(uint8_t* out, const float* values) const {
+    const int64_t blocks = blockCount(layout_.columns);
+    auto* const bytes = reinterpret_cast<int8_t*>(out);
+    auto* const scales = reinterpret_cast<float*>(out + elementBytes_);
+    auto* const sums = reinterpret_cast<int32_t*>(scales + blocks);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t start = block * kBlockColumns;
+      const int64_t left = layout_.columns - start;
+      scales[block] = quantizeBlock(bytes + start, values + start,
+                                    left < kBlockColumns ? left : kBlockColumns, sums + 2 * block);
     }
     std::memset(out + layout_.columns, 0, static_cast<size_t>(elementBytes_ - layout_.columns));
   }

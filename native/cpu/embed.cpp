@@ -6,7 +6,7 @@
 // Work    tasks of consecutive tokens
 // Bound   memory: the E words of a packed row lie in as many cache lines
 // Checked test/devices/cpu/linear-embed.test.ts
-#include "matrix.h"
+#include "packed-matrix.h"
 #include "rows.h"
 #include "thread-pool.h"
 
@@ -42,7 +42,7 @@ void embedRow(const EmbedParams& params, int64_t token, float* values) {
   if (params.format < 0) {
     source = static_cast<const float*>(params.table) + row * columns;
   } else {
-    MatrixReader(params.table, {formatOf(params.format), params.rows, columns}).read(row, values);
+    readMatrixRow(params.table, {formatOf(params.format), params.rows, columns}, row, values);
   }
   const F32 scale = broadcast(params.scale);
   float* const out = params.out + token * columns;

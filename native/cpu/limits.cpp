@@ -80,7 +80,8 @@ PERIGEE_EXPORT void perigee_limit_dot(const DotParams* params) {
     switch (formatOf(params->format)) {
       case Format::f32: *out = multiplyInRegisters<DotF32>(steps); break;
       case Format::bf16: *out = multiplyInRegisters<DotBf16>(steps); break;
-      case Format::i8: *out = multiplyInRegisters<DotI8>(steps); break;
+      case Format::i8:
+      case Format::q8: *out = multiplyInRegisters<DotI8>(steps); break;
     }
   });
 }

@@ -19,7 +19,7 @@
 //           vdpbf16ps gets 28 with one row, 20 with 4 and 12 with 8.
 #include <utility>
 
-#include "linear-kernel.h"
+#include "linear-amx.h"
 
 #if defined(__AMX_TILE__)
 
@@ -37,40 +37,23 @@ namespace {
 #define kLastLeft 6
 #define kLastRight 7
 
+/// What this thread's tiles are configured for.
+thread_local TileShapes configured;
+thread_local bool isConfigured = false;
+
 constexpr int kTileBytes = 64;
 constexpr int64_t kStepBytes = kPanelRows * 4;
 
-/// The operand of LDTILECFG: rows and bytes of a row of each tile.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t startRow = 0;
-  uint8_t reserved[14] = {};
-  uint16_t rowBytes[16] = {};
-  uint8_t rows[16] = {};
-
-  void set(int tile, int64_t tileRows, int64_t bytes) {
-    rows[tile] = static_cast<uint8_t>(tileRows);
-    rowBytes[tile] = static_cast<uint16_t>(bytes);
-  }
-};
-
-/// What this thread's tiles are configured for: rows of activations and steps of a last chunk.
-thread_local int configuredRows = 0, configuredLast = 0;
-
+/// Shapes for so many rows of activations and steps of a last chunk.
 void configure(int rows, int64_t last) {
-  if (configuredRows == rows && configuredLast == last) return;
-  TileConfig config;
-  for (const int tile : {kLeftSums, kRightSums, kRows}) config.set(tile, rows, kTileBytes);
-  for (const int tile : {kLeft, kRight}) config.set(tile, kChunkSteps, kTileBytes);
+  TileShapes shapes;
+  for (const int tile : {kLeftSums, kRightSums, kRows}) shapes.set(tile, rows, kTileBytes);
+  for (const int tile : {kLeft, kRight}) shapes.set(tile, kChunkSteps, kTileBytes);
   if (last > 0) {
-    config.set(kLastRows, rows, last * 4);
-    for (const int tile : {kLastLeft, kLastRight}) config.set(tile, last, kTileBytes);
+    shapes.set(kLastRows, rows, last * 4);
+    for (const int tile : {kLastLeft, kLastRight}) shapes.set(tile, last, kTileBytes);
   }
-  // The intrinsics do not tell the compiler what memory they read and write.
-  __asm__ volatile("" : : "r"(&config) : "memory");
-  _tile_loadconfig(&config);
-  configuredRows = rows;
-  configuredLast = static_cast<int>(last);
+  useTiles(shapes);
 }
 
 /// Asks for the lines of the next panel that belong to a chunk.
@@ -196,10 +179,19 @@ TileKernel matrixKernelI8(int rows) {
   return chooseI8(rows, std::make_integer_sequence<int, tileRows(Format::i8)>());
 }
 
+void useTiles(const TileShapes& shapes) {
+  if (isConfigured && std::memcmp(&shapes, &configured, sizeof shapes) == 0) return;
+  configured = shapes;
+  isConfigured = true;
+  // The intrinsics do not tell the compiler what memory they read and write.
+  __asm__ volatile("" : : "r"(&configured) : "memory");
+  _tile_loadconfig(&configured);
+}
+
 void releaseMatrixUnit() {
-  if (configuredRows == 0) return;
+  if (!isConfigured) return;
   _tile_release();
-  configuredRows = 0;
+  isConfigured = false;
 }
 
 }  // namespace perigee

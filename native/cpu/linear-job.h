@@ -2,6 +2,7 @@
 #pragma once
 
 #include "linear-tile.h"
+#include "packed-matrix.h"
 #include "thread-pool.h"
 
 namespace perigee {
@@ -16,7 +17,12 @@ struct LinearJob {
   float* out;             // [M, N]
   const float* bias;      // [N] or null
   bool accumulate;
+  int64_t outColumns;     // distance between rows of out: N, or more for a segment of a matrix
 };
+
+/// Appends the job of a whole matrix of any format, one for each of its segments; returns the end.
+/// There is room for kSegmentsMax of them.
+LinearJob* appendJobs(LinearJob* end, const LinearJob& whole);
 
 /// Runs all jobs in parallel and returns when they are done.
 void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount);

@@ -13,9 +13,11 @@
 // addresses, whatever M is, and rows whose stride is a power of two do not conflict in the cache:
 //   f32, bf16   [steps][M] words
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
+//   q8          [groups] ( [M] sums of 16 columns, [M] of the others, [M] scales, [8][M] words )
 // A matrix unit reads rows as they are, so bf16 and i8 lie row behind row there:
 //   bf16        [M][rowWords] words
 //   i8          [M][rowWords] words, then [groups] ( [M] offsets, [M] scales )
+//   q8          [M][rowWords] words, then [groups] ( [M] sums, [M] sums, [M] scales )
 // An offset is -kWeightOffset times the sum of the row's bytes in the group.
 #pragma once
 
@@ -49,8 +51,11 @@ constexpr int tileRows(Format format) {
   if (kMatrixUnit && format != Format::f32) return 16;
   if (kVectorRegisters == 16) return format == Format::f32 ? 6 : 4;
   if (kLanes == 4) return format == Format::bf16 ? 5 : 6;
-  return format == Format::i8 ? 6 : 12;
+  return format == Format::i8 || format == Format::q8 ? 6 : 12;
 }
+
+/// Most rows of q8 that vector instructions multiply; with a matrix unit more rows use that.
+constexpr int kPackedRowsMax = kMatrixUnit ? 4 : tileRows(Format::q8);
 
 /// The largest of them.
 constexpr int kTileRowsMax = kMatrixUnit ? tileRows(Format::bf16) : tileRows(Format::f32);
@@ -74,8 +79,17 @@ TileKernel tileKernelF32(int rows);
 TileKernel tileKernelBf16(int rows);
 TileKernel tileKernelI8(int rows);
 
+/// q8: one tile of at most kPackedRowsMax rows by a panel as it is.
+TileKernel packedKernel(BlockType type, int rows);
+
+/// q8, where more tiles use a panel: by one that was expanded (packed-kernel.h).
+TileKernel expandedKernel(BlockType type, int rows);
+int64_t expandedWords(BlockType type, int64_t columns);
+void expandPanel(BlockType type, const uint32_t* panel, int64_t columns, uint32_t* out);
+
 TileKernel matrixKernelBf16(int rows);
 TileKernel matrixKernelI8(int rows);
+TileKernel matrixKernelQ8(BlockType type, int rows);
 
 /// To be called when a thread has multiplied enough: a matrix unit in use slows down a change of
 /// threads.
@@ -90,35 +104,51 @@ inline TileKernel tileKernel(Format format, int rows) {
     case Format::f32: return tileKernelF32(rows);
     case Format::bf16: return tileKernelBf16(rows);
     case Format::i8: return tileKernelI8(rows);
+    case Format::q8: break;  // by the type of its blocks
   }
   return nullptr;
 }
 
+/// Words of one row's part of a group of q8, before the words of its columns.
+constexpr int kBlockCorrections = 3;
+
 /// Packs rows in the layouts above.
 class TilePacker {
  public:
-  TilePacker(Format format, int64_t columns)
-      : activation_{format, columns}, matrix_{format, 0, columns} {}
+  /// `rowsApart`: for a matrix unit.
+  TilePacker(Format format, int64_t columns, bool rowsApart)
+      : activation_{format, columns}, matrix_{format, 0, columns}, rowsApart_(rowsApart) {}
 
   int64_t words(int rows) const {
-    const int64_t perGroup =
-        activation_.format == Format::i8 ? 2 * groupCount(activation_.columns) : 0;
     const int64_t steps = matrix_.steps(activation_.columns);
-    return ((rowsApart() ? rowWords(steps) : steps) + perGroup) * rows;
+    if (rowsApart_) return (rowWords(steps) + correctionWords()) * rows;
+    if (activation_.format == Format::q8) {
+      return (blockCount(activation_.columns) * kBlockSteps + correctionWords()) * rows;
+    }
+    return (steps + correctionWords()) * rows;
   }
 
   void pack(uint32_t* out, const uint8_t* const* rows, int count) const {
-    if (rowsApart()) {
+    if (rowsApart_) {
       copyRows(out, rows, count);
     } else if (activation_.format == Format::i8) {
       packGroups(out, rows, count);
+    } else if (activation_.format == Format::q8) {
+      packBlocks(out, rows, count);
     } else {
       interleave(out, rows, count, 0, matrix_.steps(activation_.columns));
     }
   }
 
  private:
-  bool rowsApart() const { return kMatrixUnit && activation_.format != Format::f32; }
+  /// Words of scales and sums of one row.
+  int64_t correctionWords() const {
+    switch (activation_.format) {
+      case Format::i8: return 2 * groupCount(activation_.columns);
+      case Format::q8: return kBlockCorrections * blockCount(activation_.columns);
+      default: return 0;
+    }
+  }
 
   void copyRows(uint32_t* out, const uint8_t* const* rows, int count) const {
     const int64_t words = rowWords(matrix_.steps(activation_.columns));
@@ -126,10 +156,17 @@ class TilePacker {
       // Activations are padded to whole chunks, too.
       std::memcpy(out + row * words, rows[row], static_cast<size_t>(words) * 4);
     }
-    if (activation_.format != Format::i8) return;
     out += count * words;
-    for (int64_t group = 0; group < groupCount(activation_.columns); ++group, out += 2 * count) {
-      packCorrection(out, rows, count, group);
+    if (activation_.format == Format::i8) {
+      for (int64_t group = 0; group < groupCount(activation_.columns); ++group, out += 2 * count) {
+        packCorrection(out, rows, count, group);
+      }
+    }
+    if (activation_.format == Format::q8) {
+      for (int64_t block = 0; block < blockCount(activation_.columns); ++block) {
+        packBlockCorrection(out, rows, count, block);
+        out += kBlockCorrections * count;
+      }
     }
   }
 
@@ -139,6 +176,16 @@ class TilePacker {
       const int32_t sum = activation_.sums(rows[row])[group];
       out[row] = static_cast<uint32_t>(-kWeightOffset * sum);
       out[count + row] = bitCast<uint32_t>(activation_.scales(rows[row])[group]);
+    }
+  }
+
+  void packBlockCorrection(uint32_t* out, const uint8_t* const* rows, int count,
+                           int64_t block) const {
+    for (int row = 0; row < count; ++row) {
+      const int32_t* const sums = activation_.blockSums(rows[row]) + 2 * block;
+      out[row] = static_cast<uint32_t>(sums[0]);
+      out[count + row] = static_cast<uint32_t>(sums[1]);
+      out[2 * count + row] = bitCast<uint32_t>(activation_.scales(rows[row])[block]);
     }
   }
 
@@ -164,8 +211,19 @@ class TilePacker {
     }
   }
 
+  /// All groups are whole: rows are padded with zeros.
+  void packBlocks(uint32_t* out, const uint8_t* const* rows, int count) const {
+    for (int64_t block = 0; block < blockCount(activation_.columns); ++block) {
+      packBlockCorrection(out, rows, count, block);
+      out += kBlockCorrections * count;
+      interleave(out, rows, count, block * kBlockSteps, (block + 1) * kBlockSteps);
+      out += kBlockSteps * count;
+    }
+  }
+
   ActivationLayout activation_;
   MatrixLayout matrix_;
+  bool rowsApart_;
 };
 
 }  // namespace perigee

@@ -9,7 +9,8 @@
 //                +-----------+------------+-----------+
 //    inside a task:  for each panel of the run, for each tile of the block: tile kernel
 //
-// Shapes    x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32
+// Shapes    x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32. A q8
+//           matrix whose rows differ in type is one job for each type.
 // Work      One task per (block of up to 16 tiles, run of consecutive panels). Each thread packs a
 //           block's rows once; they stay in its L2 while the panels are streamed. All tiles of the
 //           block use a panel before the next panel is read.
@@ -54,9 +55,13 @@ struct LinearParams {
 class LinearPlan {
  public:
   LinearPlan(const LinearJob& job, int threads)
-      : job_(&job), packer_(job.layout.format, job.layout.columns) {
-    const int fullRows = tileRows(job.layout.format);
+      : job_(&job),
+        unit_(usesMatrixUnit(job)),
+        packer_(job.layout.format, job.layout.columns, unit_) {
+    const bool isQ8 = job.layout.format == Format::q8;
+    const int fullRows = isQ8 && !unit_ ? kPackedRowsMax : tileRows(job.layout.format);
     tiles_ = (job.count + fullRows - 1) / fullRows;
+    expands_ = isQ8 && (unit_ || tiles_ > packedTilesMax(job.layout.type));
     const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows) * 4);
     blockTiles_ = std::clamp<int64_t>(kBlockBytesMax / tileBytes, 1, kBlockTilesMax);
     blocks_ = (tiles_ + blockTiles_ - 1) / blockTiles_;
@@ -68,7 +73,14 @@ class LinearPlan {
 
   int64_t tasks() const { return blocks_ * runs_; }
   int64_t block(int64_t task) const { return task / runs_; }
-  int64_t scratchWords() const { return blockTiles_ * packer_.words(kTileRowsMax); }
+
+  /// Of the rows of a block.
+  int64_t packedWords() const { return (blockTiles_ * packer_.words(kTileRowsMax) + 15) / 16 * 16; }
+
+  /// Of a panel that tiles share.
+  int64_t panelWords() const {
+    return expands_ ? expandedWords(job_->layout.type, job_->layout.columns) : 0;
+  }
 
   /// Packs the rows of a block into `words`.
   void packBlock(int64_t block, uint32_t* words) const {
@@ -87,16 +99,36 @@ class LinearPlan {
     }
   }
 
-  /// Multiplies a packed block by the panels of the task's run.
-  void multiply(int64_t task, const uint32_t* words) const {
+  /// Multiplies a packed block by the panels of the task's run. `expanded`: room for panelWords.
+  void multiply(int64_t task, const uint32_t* words, uint32_t* expanded) const {
     const int64_t first = task % runs_ * runPanels_;
     const int64_t last = std::min(first + runPanels_, job_->layout.panels());
     for (int64_t panel = first; panel < last; ++panel) {
-      multiplyPanel(task / runs_, panel, panel + 1 < last, words);
+      multiplyPanel(task / runs_, panel, panel + 1 < last, words, expanded);
     }
   }
 
  private:
+  static bool usesMatrixUnit(const LinearJob& job) {
+    if (!kMatrixUnit || job.layout.format == Format::f32) return false;
+    return job.layout.format != Format::q8 || job.count > kPackedRowsMax;
+  }
+
+  /// Tiles for which the numbers are taken out of their panel again and again: simple ones cost
+  /// less than bytes that are written and read.
+  static int64_t packedTilesMax(BlockType type) {
+    return traitsOf(type).scales == ScaleKind::half ? 4 : 1;
+  }
+
+  TileKernel kernel(int rows) const {
+    const MatrixLayout& layout = job_->layout;
+    if (layout.format != Format::q8) return tileKernel(layout.format, rows);
+    if constexpr (kMatrixUnit) {
+      if (unit_) return matrixKernelQ8(layout.type, rows);
+    }
+    return expands_ ? expandedKernel(layout.type, rows) : packedKernel(layout.type, rows);
+  }
+
   int64_t firstTile(int64_t block) const { return std::min(block * blockTiles_, tiles_); }
 
   /// Distributes rows evenly over the tiles: 16 rows become 8 + 8, not 12 + 4.
@@ -106,19 +138,22 @@ class LinearPlan {
   /// memory transfers overlap the reuse of the current panel. Less than a line per step would
   /// request lines that are already in flight, which costs as much as a miss. With a single tile
   /// the kernel waits for memory anyway, so nothing is prefetched.
-  void multiplyPanel(int64_t block, int64_t panel, bool more, const uint32_t* words) const {
+  void multiplyPanel(int64_t block, int64_t panel, bool more, const uint32_t* words,
+                     uint32_t* expanded) const {
     const int64_t panelWords = job_->layout.panelWords();
-    const uint32_t* const weight = job_->weight + panel * panelWords;
+    const uint32_t* const stored = job_->weight + panel * panelWords;
+    if (expands_) expandPanel(job_->layout.type, stored, job_->layout.columns, expanded);
+    const uint32_t* const weight = expands_ ? expanded : stored;
     const int64_t begin = firstTile(block), end = firstTile(block + 1);
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = firstRow(tile);
       const int count = static_cast<int>(firstRow(tile + 1) - first);
-      Prefetch next{weight, 0};
+      Prefetch next{stored, 0};
       if (more && end - begin > 1 && tile - begin < kPrefetchTiles) {
-        next = {weight + panelWords + (tile - begin) * panelWords / kPrefetchTiles, kLineBytes};
+        next = {stored + panelWords + (tile - begin) * panelWords / kPrefetchTiles, kLineBytes};
       }
       alignas(64) float sums[kTileRowsMax * kPanelRows];
-      tileKernel(job_->layout.format, count)(words, weight, job_->layout.columns, next, sums);
+      kernel(count)(words, weight, job_->layout.columns, next, sums);
       finish(sums, first, count, panel);
       words += packer_.words(count);
     }
@@ -129,7 +164,7 @@ class LinearPlan {
     const int64_t column = panel * kPanelRows;
     const int64_t columns = job_->layout.rows;
     for (int row = 0; row < count; ++row) {
-      float* const out = job_->out + (first + row) * columns + column;
+      float* const out = job_->out + (first + row) * job_->outColumns + column;
       for (int64_t i = 0; i < kPanelRows && column + i < columns; i += kLanes) {
         const int lanes = lanesLeft(columns - column - i);
         F32 value = load(sums + row * kPanelRows + i);
@@ -141,6 +176,8 @@ class LinearPlan {
   }
 
   const LinearJob* job_;
+  bool unit_;
+  bool expands_;
   TilePacker packer_;
   int64_t tiles_, blockTiles_, blocks_, runPanels_, runs_;
 };
@@ -165,11 +202,12 @@ void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
       threads + (jobCount * static_cast<int64_t>(sizeof(PlannedJob)) + 63) / 64);
   std::fill_n(packed, threads, Packed{});
   auto* const planned = reinterpret_cast<PlannedJob*>(packed + threads);
-  int64_t tasks = 0, scratchWords = 0;
+  int64_t tasks = 0, packedWords = 0, panelWords = 0;
   for (int64_t job = 0; job < jobCount; ++job) {
     new (&planned[job]) PlannedJob{LinearPlan(jobs[job], threads), tasks};
     tasks += planned[job].plan.tasks();
-    scratchWords = std::max(scratchWords, planned[job].plan.scratchWords());
+    packedWords = std::max(packedWords, planned[job].plan.packedWords());
+    panelWords = std::max(panelWords, planned[job].plan.panelWords());
   }
 
   pool.parallelFor(tasks, [&](int64_t task, int thread) {
@@ -178,18 +216,35 @@ void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
     const LinearPlan& plan = planned[job].plan;
     const int64_t local = task - planned[job].firstTask;
     const int64_t block = plan.block(local);
-    uint32_t* const words = pool.scratch<uint32_t>(scratchWords, thread);
+    uint32_t* const words = pool.scratch<uint32_t>(packedWords + panelWords, thread);
     if (packed[thread].job != job || packed[thread].block != block) {
       plan.packBlock(block, words);
       packed[thread] = {job, block};
     }
-    plan.multiply(local, words);
+    plan.multiply(local, words, words + packedWords);
     if constexpr (kMatrixUnit) releaseMatrixUnit();
   });
 }
 
+LinearJob* appendJobs(LinearJob* end, const LinearJob& whole) {
+  if (whole.layout.format != Format::q8) {
+    *end = whole;
+    return end + 1;
+  }
+  const auto& header = *reinterpret_cast<const PackedHeader*>(whole.weight);
+  for (int64_t i = 0; i < header.segments; ++i, ++end) {
+    const PackedSegment& segment = header.at[i];
+    *end = whole;
+    end->layout = segment.layout(whole.layout.columns);
+    end->weight = header.panels(segment);
+    end->out += segment.firstRow;
+    if (whole.bias != nullptr) end->bias += segment.firstRow;
+  }
+  return end;
+}
+
 PERIGEE_EXPORT void perigee_linear(const LinearParams* params) {
-  const LinearJob job{
+  const LinearJob whole{
       {formatOf(params->format), params->rows, params->columns},
       params->weight,
       params->x,
@@ -198,8 +253,10 @@ PERIGEE_EXPORT void perigee_linear(const LinearParams* params) {
       params->out,
       params->bias,
       params->accumulate != 0,
+      params->rows,
   };
-  runLinearJobs(*params->pool, &job, 1);
+  LinearJob jobs[kSegmentsMax];
+  runLinearJobs(*params->pool, jobs, appendJobs(jobs, whole) - jobs);
 }
 
 }  // namespace perigee

@@ -16,38 +16,26 @@
 //
 //   f32, bf16   [panels][steps][kPanelRows] words
 //   i8          [panels][groups] ( [steps of the group][kPanelRows] words, [kPanelRows] scales )
+//   q8          packed-panel.h; a matrix begins with a list of segments of rows, which have a type
+//               of blocks each (packed-matrix.h)
 //
 // Words beyond the last column and rows beyond the last row are 0. i8 bytes are stored plus
 // kWeightOffset. Incomplete panels are padded. A panel is never split between threads.
 #pragma once
 
+#include "matrix-limits.h"
+#include "packed-panel.h"
 #include "params.h"
 #include "quantize.h"
 #include "simd.h"
 
 namespace perigee {
 
-// Vectors per panel. With 32 registers, 4 x 128 bits or 2 x 512 bits of a panel and 12 or 6 rows of
-// activations fill the register file; the 16 registers of AVX2 fit 2 vectors and 6 rows.
-#if defined(__ARM_NEON)
-constexpr int kPanelVectors = 4;
-#else
-constexpr int kPanelVectors = 2;
-#endif
-constexpr int kPanelRows = kPanelVectors * kLanes;
-
-// vpdpbusd multiplies unsigned by signed bytes. So weights are stored plus 128, and the excess (128
-// times the sum of the activations) is subtracted from the result.
-#if defined(__AVX512F__)
-constexpr int kWeightOffset = 128;
-#else
-constexpr int kWeightOffset = 0;
-#endif
-
 struct MatrixLayout {
   Format format;
   int64_t rows;
   int64_t columns;
+  BlockType type = BlockType::q8_0;  // q8 only, where this is the layout of a segment
 
   int64_t columnsPerStep() const {
     return format == Format::f32 ? 1 : format == Format::bf16 ? 2 : 4;
@@ -59,6 +47,7 @@ struct MatrixLayout {
   int64_t steps(int64_t end) const { return (end + columnsPerStep() - 1) / columnsPerStep(); }
 
   int64_t panelWords() const {
+    if (format == Format::q8) return packedPanelBytes(traitsOf(type), columns) / 4;
     const int64_t scales = format == Format::i8 ? groupCount(columns) : 0;
     return (steps(columns) + scales) * kPanelRows;
   }
@@ -92,6 +81,7 @@ class MatrixReader {
       case Format::f32: readF32(panel + lane, out); break;
       case Format::bf16: readBf16(panel + lane, out); break;
       case Format::i8: readI8(panel + lane, out); break;
+      case Format::q8: readQ8(panel, lane, out); break;
     }
   }
 
@@ -116,6 +106,36 @@ class MatrixReader {
       const int value = kWeightOffset > 0 ? byte - kWeightOffset : static_cast<int8_t>(byte);
       const int64_t group = column / kGroupColumns;
       out[column] = static_cast<float>(value) * bitCast<float>(words[layout_.wordOfScales(group)]);
+    }
+  }
+
+  void readQ8(const uint32_t* panel, int64_t lane, float* out) const {
+    withBlockType(layout_.type, [&](auto type) {
+      PackedSource<type()> weights(panel);
+      const auto v = static_cast<int>(lane / kLanes), at = static_cast<int>(lane % kLanes);
+      for (int64_t column = 0; column < layout_.columns; column += kBlockColumns) {
+        weights.begin(column / kBlockColumns);
+        readGroup(weights, v, at, out + column, layout_.columns - column);
+      }
+    });
+  }
+
+  template <typename Source>
+  static void readGroup(const Source& weights, int v, int lane, float* out, int64_t columns) {
+    constexpr BlockTraits traits = Source::kTraits;
+    for (int step = 0; step < kBlockSteps; ++step) {
+      const int sub = step * 4 / traits.scaleColumns;
+      const float scale = weights.scale(sub, v)[lane];
+      float min = 0.0f;
+      if constexpr (traits.mins) min = weights.min(sub, v)[lane];
+      const uint32_t word = weights.step(step, v)[lane];
+      for (int byte = 0; byte < 4 && step * 4 + byte < columns; ++byte) {
+        const auto bits = static_cast<uint8_t>(word >> (8 * byte));
+        const int number = traits.isSigned() && kWeightOffset == 0
+                               ? static_cast<int8_t>(bits)
+                               : bits - traits.byteZero();
+        out[step * 4 + byte] = scale * static_cast<float>(number) + min;
+      }
     }
   }
 

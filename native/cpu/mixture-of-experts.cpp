@@ -48,7 +48,7 @@ struct Workspace {
   float* hidden;          // [T * A, 2F] gate and up of each (token, expert) pair, sorted by expert
   float* products;        // [T * A, E] output of down
   uint8_t* activated;     // [T * A] activation rows of F
-  LinearJob* jobs;        // [X]
+  LinearJob* jobs;        // [X], or more for q8 matrices of several segments
   int32_t* starts;        // [X + 1] first pair of each expert
   int32_t* experts;       // [T, A] chosen experts, best first
   float* routingWeights;  // [T, A]
@@ -75,6 +75,10 @@ class BumpAllocator {
   int64_t used_ = 0;
 };
 
+int64_t jobsMax(const MixtureParams& p) {
+  return p.experts * (formatOf(p.format) == Format::q8 ? kSegmentsMax : 1);
+}
+
 Workspace allocateWorkspace(const MixtureParams& p, BumpAllocator& allocator) {
   const int64_t pairs = p.count * p.expertsPerToken;
   const int64_t rowBytes = ActivationLayout{formatOf(p.format), p.hiddenColumns}.rowBytes();
@@ -82,7 +86,7 @@ Workspace allocateWorkspace(const MixtureParams& p, BumpAllocator& allocator) {
   space.hidden = allocator.take<float>(pairs * 2 * p.hiddenColumns);
   space.products = allocator.take<float>(pairs * p.columns);
   space.activated = allocator.take<uint8_t>(pairs * rowBytes);
-  space.jobs = allocator.take<LinearJob>(p.experts);
+  space.jobs = allocator.take<LinearJob>(jobsMax(p));
   space.starts = allocator.take<int32_t>(p.experts + 1);
   space.experts = allocator.take<int32_t>(pairs);
   space.routingWeights = allocator.take<float>(pairs);
@@ -142,22 +146,23 @@ void group(const MixtureParams& p, const Workspace& space) {
 
 /// hidden = gateUp x, for all pairs.
 void multiplyGateUp(const MixtureParams& p, const Workspace& space) {
-  int64_t jobs = 0;
+  LinearJob* end = space.jobs;
   const int64_t hidden = 2 * p.hiddenColumns;
   for (int64_t expert = 0; expert < p.experts; ++expert) {
     const int64_t start = space.starts[expert], count = space.starts[expert + 1] - start;
     if (count == 0) continue;
     const MatrixLayout layout{formatOf(p.format), hidden, p.columns};
-    space.jobs[jobs++] = {layout,
-                          p.matrices[expert],
-                          p.x,
-                          space.tokens + start,
-                          count,
-                          space.hidden + start * hidden,
-                          nullptr,
-                          false};
+    end = appendJobs(end, {layout,
+                           p.matrices[expert],
+                           p.x,
+                           space.tokens + start,
+                           count,
+                           space.hidden + start * hidden,
+                           nullptr,
+                           false,
+                           hidden});
   }
-  runLinearJobs(*p.pool, space.jobs, jobs);
+  runLinearJobs(*p.pool, space.jobs, end - space.jobs);
 }
 
 /// activated = act(gate) * up, in the weights' activation format.
@@ -179,22 +184,23 @@ void activatePairs(const MixtureParams& p, const Workspace& space) {
 
 /// products = down activated, for all pairs.
 void multiplyDown(const MixtureParams& p, const Workspace& space) {
-  int64_t jobs = 0;
+  LinearJob* end = space.jobs;
   const int64_t rowBytes = ActivationLayout{formatOf(p.format), p.hiddenColumns}.rowBytes();
   for (int64_t expert = 0; expert < p.experts; ++expert) {
     const int64_t start = space.starts[expert], count = space.starts[expert + 1] - start;
     if (count == 0) continue;
     const MatrixLayout layout{formatOf(p.format), p.columns, p.hiddenColumns};
-    space.jobs[jobs++] = {layout,
-                          p.matrices[p.experts + expert],
-                          space.activated + start * rowBytes,
-                          nullptr,
-                          count,
-                          space.products + start * p.columns,
-                          nullptr,
-                          false};
+    end = appendJobs(end, {layout,
+                           p.matrices[p.experts + expert],
+                           space.activated + start * rowBytes,
+                           nullptr,
+                           count,
+                           space.products + start * p.columns,
+                           nullptr,
+                           false,
+                           p.columns});
   }
-  runLinearJobs(*p.pool, space.jobs, jobs);
+  runLinearJobs(*p.pool, space.jobs, end - space.jobs);
 }
 
 /// out[t] = sum of the token's products times their routing weights, best expert first.

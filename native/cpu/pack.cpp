@@ -7,6 +7,7 @@
 
 #include "matrix.h"
 #include "thread-pool.h"
+#include "widen-rows.h"
 
 namespace perigee {
 
@@ -23,51 +24,6 @@ struct PackParams {
   Int transposed;  // the source is [columns, sourceRows]
   Int rows;        // of the whole matrix
 };
-
-float widenOne(const void* source, Element element, int64_t index) {
-  if (element == Element::f32) {
-    float value;
-    std::memcpy(&value, static_cast<const uint8_t*>(source) + index * 4, 4);
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, static_cast<const uint8_t*>(source) + index * 2, 2);
-  return element == Element::f16 ? widenF16(half) : widenBf16(half);
-}
-
-/// Widens `count` elements from `first` on. Tensors in files may be unaligned, so bytes are copied,
-/// not dereferenced.
-void widenRow(float* out, const void* source, Element element, int64_t first, int64_t count) {
-  const int64_t size = element == Element::f32 ? 4 : 2;
-  const uint8_t* const from = static_cast<const uint8_t*>(source) + first * size;
-  int64_t i = 0;
-  if (element == Element::f32) {
-    std::memcpy(out, from, static_cast<size_t>(count) * 4);
-    return;
-  }
-  for (; i + kLanes <= count; i += kLanes) {
-    uint16_t halves[kLanes];
-    std::memcpy(halves, from + i * 2, sizeof halves);
-    store(out + i, element == Element::f16 ? loadF16(halves) : loadBf16(halves));
-  }
-  for (; i < count; ++i) out[i] = widenOne(source, element, first + i);
-}
-
-/// Rows [first, last) of the source as floats: `out` is [last - first, columns].
-void widenRows(float* out, const PackParams& params, const void* source, int64_t first,
-               int64_t last) {
-  const Element element = elementOf(params.element);
-  const int64_t columns = params.columns, sourceRows = params.sourceRows;
-  if (params.transposed == 0) {
-    widenRow(out, source, element, first * columns, (last - first) * columns);
-    return;
-  }
-  for (int64_t column = 0; column < columns; ++column) {
-    for (int64_t row = first; row < last; ++row) {
-      out[(row - first) * columns + column] = widenOne(source, element, column * sourceRows + row);
-    }
-  }
-}
 
 void packF32(uint32_t* words, const float* values, int64_t columns) {
   for (int64_t column = 0; column < columns; ++column) {
@@ -107,6 +63,7 @@ void packRow(uint32_t* words, const float* values, const MatrixLayout& layout) {
     case Format::f32: packF32(words, values, layout.columns); break;
     case Format::bf16: packBf16(words, values, layout.columns); break;
     case Format::i8: packI8(words, values, layout); break;
+    case Format::q8: break;  // pack-blocks.cpp
   }
 }
 
@@ -119,6 +76,8 @@ PERIGEE_EXPORT int64_t perigee_matrix_bytes(int32_t format, int64_t rows, int64_
 /// Packs rows [firstRow, firstRow + sourceRows) of the matrix from one source.
 PERIGEE_EXPORT void perigee_pack(const PackParams* params, const void* source) {
   const MatrixLayout layout{formatOf(params->format), params->rows, params->columns};
+  const FileMatrix file{source, elementOf(params->element), params->transposed != 0,
+                        params->sourceRows, params->columns};
   const int64_t begin = params->firstRow, end = begin + params->sourceRows;
   if (end == begin) return;
   const int64_t firstPanel = begin / kPanelRows;
@@ -128,7 +87,7 @@ PERIGEE_EXPORT void perigee_pack(const PackParams* params, const void* source) {
     const int64_t first = std::max(begin, panel * kPanelRows);
     const int64_t last = std::min(end, (panel + 1) * kPanelRows);
     float* const values = params->pool->scratch<float>((last - first) * layout.columns, thread);
-    widenRows(values, *params, source, first - begin, last - begin);
+    widenRows(values, file, first - begin, last - begin);
     uint32_t* const words = params->matrix + panel * layout.panelWords();
     for (int64_t row = first; row < last; ++row) {
       packRow(words + row % kPanelRows, values + (row - first) * layout.columns, layout);

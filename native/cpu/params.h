@@ -29,7 +29,7 @@ class Float {
 static_assert(sizeof(Int) == 8 && sizeof(Float) == 8 && sizeof(void*) == 8, "8-byte fields");
 
 /// Same order as FORMATS in src/devices/cpu/handles.ts.
-enum class Format : int64_t { f32 = 0, bf16 = 1, i8 = 2 };
+enum class Format : int64_t { f32 = 0, bf16 = 1, i8 = 2, q8 = 3 };
 
 inline Format formatOf(const Int& code) { return static_cast<Format>(static_cast<int64_t>(code)); }
 

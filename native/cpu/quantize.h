@@ -4,6 +4,7 @@
 // src/devices/reference/quantize.ts. Weights and activations are quantised alike.
 #pragma once
 
+#include "matrix-limits.h"
 #include "simd.h"
 
 namespace perigee {
@@ -14,6 +15,11 @@ constexpr int64_t kGroupColumns = 128;
 
 inline int64_t groupCount(int64_t columns) {
   return (columns + kGroupColumns - 1) / kGroupColumns;
+}
+
+/// Groups of q8.
+inline int64_t blockCount(int64_t columns) {
+  return (columns + kBlockColumns - 1) / kBlockColumns;
 }
 
 inline int64_t padTo(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -34,11 +40,8 @@ inline float largestMagnitude(const float* values, int64_t count) {
   return maxLane(largest);
 }
 
-/// Quantises `count` values of one group into `out`; writes the sum of the integers, returns the
-/// scale.
-inline float quantizeGroup(int8_t* out, const float* values, int64_t count, int32_t* valueSum) {
-  const float scale = largestMagnitude(values, count) / 127.0f;
-  const F32 divisor = broadcast(scale > 0.0f ? scale : 1.0f);
+/// Divides and rounds `count` values into `out`; returns the sum of the integers.
+inline int32_t quantizeRun(int8_t* out, const float* values, int64_t count, F32 divisor) {
   I32 sums = {};
   for (int64_t i = 0; i < count; i += kLanes) {
     const int lanes = lanesLeft(count - i);
@@ -52,7 +55,26 @@ inline float quantizeGroup(int8_t* out, const float* values, int64_t count, int3
   }
   int32_t total = 0;
   for (int lane = 0; lane < kLanes; ++lane) total += sums[lane];
-  *valueSum = total;
+  return total;
+}
+
+/// Quantises `count` values of one group into `out`; writes the sum of the integers, returns the
+/// scale.
+inline float quantizeGroup(int8_t* out, const float* values, int64_t count, int32_t* valueSum) {
+  const float scale = largestMagnitude(values, count) / 127.0f;
+  *valueSum = quantizeRun(out, values, count, broadcast(scale > 0.0f ? scale : 1.0f));
+  return scale;
+}
+
+/// The same for a group of q8, 32 columns or fewer: the sum of the first 16 integers, and of the
+/// others.
+inline float quantizeBlock(int8_t* out, const float* values, int64_t count, int32_t* halfSums) {
+  constexpr int64_t half = kBlockColumns / 2;
+  const float scale = largestMagnitude(values, count) / 127.0f;
+  const F32 divisor = broadcast(scale > 0.0f ? scale : 1.0f);
+  const int64_t first = count < half ? count : half;
+  halfSums[0] = quantizeRun(out, values, first, divisor);
+  halfSums[1] = quantizeRun(out + first, values + first, count - first, divisor);
   return scale;
 }
 

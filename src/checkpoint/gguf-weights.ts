@@ -4,7 +4,7 @@ import { bytesOf, elementCount, type Shape, widen } from "#tensor";
 import { type FileBytes, storedWeight } from "./file-bytes.ts";
 import type { GgufTensor } from "./gguf-header.ts";
 import { invalidFile } from "./invalid-file.ts";
-import type { NamedWeight } from "./named-weight.ts";
+import type { NamedWeight, PackedBlocks } from "./named-weight.ts";
 
 /** How a converter changed a weight, which reading must undo. */
 export type GgufLayout =
@@ -28,7 +28,7 @@ export function ggufWeight(
   if (as.layout.kind === "plain") return weight;
   if (as.layout.kind === "interleaved") {
     checkHeads(file.path, tensor, as.layout.heads);
-    return reordered(weight, weight.shape, untangledOrder(weight.shape, as.layout.heads));
+    return untangled(weight, as.layout.heads);
   }
   if (as.layout.kind === "transposed") {
     if (weight.shape.length !== 2) throw wrongRank(file.path, tensor, 2);
@@ -50,14 +50,21 @@ export function ggufExperts(file: FileBytes, tensor: GgufTensor): readonly Named
 
 function elementsOf(file: FileBytes, tensor: GgufTensor): NamedWeight {
   const { name, shape, type, startBytes, sizeBytes } = tensor;
-  const dequantize = type.dequantize;
-  if (dequantize === null)
+  if (type.blocks === null) {
     return storedWeight(file, { name, dtype: type.dtype, shape, startBytes });
+  }
+  const { type: blockType, dequantize } = type.blocks;
   return {
     name,
     dtype: type.dtype,
     storedAs: type.name,
     shape,
+    packed: {
+      type: blockType,
+      blockElements: type.blockElements,
+      blockBytes: type.blockBytes,
+      blocks: () => file.read(startBytes, startBytes + sizeBytes),
+    },
     bytes() {
       const stored = file.read(startBytes, startBytes + sizeBytes);
       const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
@@ -71,15 +78,67 @@ function elementsOf(file: FileBytes, tensor: GgufTensor): NamedWeight {
   };
 }
 
-type Elements = Uint16Array | Uint32Array;
+/** The weight with rows in transformers' order; of a matrix, also its blocks. */
+function untangled(weight: NamedWeight, heads: number): NamedWeight {
+  const { shape, packed } = weight;
+  const [rows = 0] = shape;
+  const order = (row: number) => untangledRow(row, rows / heads);
+  const floats = reordered(weight, shape, (out, source) => moveRows(out, source, rows, order));
+  // A vector's rows are single elements, of which a block holds several.
+  if (packed === undefined || shape.length !== 2) return floats;
+  return { ...floats, packed: withRows(packed, rows, order) };
+}
+
+/** Row h·D + 2·i + j of the file is row h·D + j·D/2 + i of transformers (D rows a head). */
+function untangledRow(row: number, headRows: number): number {
+  const inHead = row % headRows;
+  return row - inHead + (inHead % 2) * (headRows / 2) + (inHead >> 1);
+}
+
+/** The blocks with each row at its new place: rows are whole blocks. */
+function withRows(
+  packed: PackedBlocks,
+  rows: number,
+  order: (row: number) => number,
+): PackedBlocks {
+  return {
+    ...packed,
+    blocks() {
+      const stored = packed.blocks();
+      const out = new Uint8Array(stored.length);
+      moveRows(out, stored, rows, order);
+      return out;
+    },
+  };
+}
+
+type Elements = Uint8Array | Uint16Array | Uint32Array;
+
+/** Writes each of the rows of `source` to its place in `out`. */
+function moveRows(
+  out: Elements,
+  source: Elements,
+  rows: number,
+  order: (row: number) => number,
+): void {
+  const columns = source.length / rows;
+  for (let row = 0; row < rows; row++) {
+    out.set(source.subarray(row * columns, (row + 1) * columns), order(row) * columns);
+  }
+}
 
 /** Moves elements of `source` to their places in `out`, which has the same length. */
 type Reorder = (out: Elements, source: Elements) => void;
 
+/** The weight without what is true of the file's own order of elements alone. */
+function converted({ file: _file, packed: _packed, ...weight }: NamedWeight): NamedWeight {
+  return weight;
+}
+
 /** Reordering moves bit patterns, so that one loop serves all element types. */
 function reordered(weight: NamedWeight, shape: Shape, reorder: Reorder): NamedWeight {
   return {
-    ...weight,
+    ...converted(weight),
     shape,
     bytes() {
       const stored = weight.bytes();
@@ -92,20 +151,6 @@ function reordered(weight: NamedWeight, shape: Shape, reorder: Reorder): NamedWe
       reorder(out, source);
       return new Uint8Array(out.buffer);
     },
-  };
-}
-
-/** Row h·D + 2·i + j of the file is row h·D + j·D/2 + i of transformers (D rows a head). */
-function untangledOrder(shape: Shape, heads: number): Reorder {
-  const [rows = 0, columns = 1] = shape;
-  const headRows = rows / heads;
-  const half = headRows / 2;
-  return (out, source) => {
-    for (let row = 0; row < rows; row++) {
-      const inHead = row % headRows;
-      const to = row - inHead + (inHead % 2) * half + (inHead >> 1);
-      out.set(source.subarray(row * columns, (row + 1) * columns), to * columns);
-    }
   };
 }
 
@@ -123,7 +168,7 @@ function transposedOrder(shape: Shape): Reorder {
 
 function lessOne(weight: NamedWeight): NamedWeight {
   return {
-    ...weight,
+    ...converted(weight),
     dtype: "f32",
     bytes() {
       const values = toF32(weight);

@@ -6,7 +6,8 @@ import { bytesOf, elementCount } from "#tensor";
 import type { Checkpoint } from "./checkpoint.ts";
 import { type JsonObject, readJsonObject } from "./json-text.ts";
 import { lazyValue } from "./lazy-value.ts";
-import type { NamedWeight } from "./named-weight.ts";
+import { weightQuantization } from "./quantization-config.ts";
+import { type WholeWeights, wholeWeights } from "./quantized-weights.ts";
 import { readSentenceFiles } from "./sentence-files.ts";
 import { hasTokenizer, readTokenizerFiles } from "./tokenizer-files.ts";
 import {
@@ -16,27 +17,27 @@ import {
   openDirectoryWeights,
   openWeights,
 } from "./weight-files.ts";
+import type { WeightQuantization } from "./weight-quantization.ts";
 
 /** Opens a directory. Throws CHECKPOINT_INVALID, UNSUPPORTED_MODEL or MODEL_NOT_FOUND. */
 export function openHfDirectory(directory: string): Checkpoint {
-  const config = configOf(directory);
+  const place = placeOf(directory, directory);
   if (!hasSafetensors(directory)) throw noWeights(directory);
-  return checkpointOf({ path: directory, directory, config }, openDirectoryWeights(directory));
+  return checkpointOf(place, openDirectoryWeights(directory));
 }
 
 /** Opens a directory's config.json, or any file with one, and a tokenizer beside it: no weights. */
 export function openConfig(path: string): Checkpoint {
   const isFile = path.endsWith(".json");
   const directory = isFile ? dirname(path) : path;
-  const config = isFile ? readConfig(path, directory) : configOf(directory);
-  return checkpointOf({ path, directory, config }, NO_WEIGHTS);
+  const place = placeOf(path, directory, isFile ? path : undefined);
+  // What the files would hold does not matter: there are none.
+  return checkpointOf({ ...place, quantization: null }, NO_WEIGHTS);
 }
 
 /** Opens one safetensors file; config and tokenizer are read beside it. */
 export function openSafetensorsFile(path: string): Checkpoint {
-  const directory = dirname(path);
-  const config = configOf(directory);
-  return checkpointOf({ path, directory, config }, openWeights([path]));
+  return checkpointOf(placeOf(path, dirname(path)), openWeights([path]));
 }
 
 const NO_WEIGHTS: OpenWeights = { tensors: new Map(), integers: new Map(), files: [] };
@@ -45,10 +46,24 @@ interface Place {
   readonly path: string;
   readonly directory: string;
   readonly config: JsonObject;
+  /** Null: weights are floats. */
+  readonly quantization: WeightQuantization | null;
 }
 
-function checkpointOf(place: Place, weights: OpenWeights): Checkpoint {
-  const generationConfig = generationConfigOf(place.directory, weights);
+function placeOf(
+  path: string,
+  directory: string,
+  configPath = join(directory, "config.json"),
+): Place {
+  const config = readConfig(configPath, directory);
+  return { path, directory, config, quantization: weightQuantization(configPath, config) };
+}
+
+function checkpointOf(place: Place, files: OpenWeights): Checkpoint {
+  const { weights, generationConfig } = closingOnError(files, () => ({
+    weights: gathered(place, files),
+    generationConfig: readJsonObject(join(place.directory, "generation_config.json")),
+  }));
   // A tokenizer.json of 30 MB takes a while to parse, and not every thread needs it.
   const tokenizer = lazyValue(() => readTokenizerFiles(place.directory));
   const sentence = lazyValue(() => readSentenceFiles(place.directory));
@@ -65,23 +80,25 @@ function checkpointOf(place: Place, weights: OpenWeights): Checkpoint {
     get sentence() {
       return sentence();
     },
-    totalBytes: storedBytes(weights.tensors),
+    totalBytes: storedBytes(weights),
     warnings: hasTokenizer(place.directory) ? [] : [noTokenizer(place.directory)],
-    close: () => closeAll(weights.files),
+    close: () => closeAll(files.files),
   };
 }
 
-function generationConfigOf(directory: string, weights: OpenWeights): JsonObject | null {
-  try {
-    return readJsonObject(join(directory, "generation_config.json"));
-  } catch (error) {
-    closeAll(weights.files);
-    throw error;
-  }
+/** The weights as matrices of floats, however they are stored. */
+function gathered({ path, quantization }: Place, files: OpenWeights): WholeWeights {
+  if (quantization === null) return { ...files, quantizedBytes: 0 };
+  return wholeWeights({ path, ...files }, quantization);
 }
 
-function configOf(directory: string): JsonObject {
-  return readConfig(join(directory, "config.json"), directory);
+function closingOnError<Result>(files: OpenWeights, read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    closeAll(files.files);
+    throw error;
+  }
 }
 
 function readConfig(path: string, directory: string): JsonObject {
@@ -93,28 +110,7 @@ function readConfig(path: string, directory: string): JsonObject {
         "missing; pass a directory in Hugging Face layout or a .gguf file",
     );
   }
-  const quantization = config.quantization_config;
-  if (quantization === undefined || quantization === null) return config;
-  if (quantizesCacheOnly(quantization)) return config;
-  throw new EngineError(
-    "UNSUPPORTED_MODEL",
-    `Cannot load ${path}: quantization_config must be absent, current value is ` +
-      `${JSON.stringify(quantization).slice(0, 100)}; use the unquantised checkpoint ` +
-      "(--quantization int8 quantises it at load) or a GGUF",
-    { param: "quantization_config" },
-  );
-}
-
-/**
- * Whether only the KV cache is quantised: llm-compressor with a scheme for the cache and no other.
- */
-function quantizesCacheOnly(quantization: unknown): boolean {
-  if (typeof quantization !== "object" || quantization === null) return false;
-  const fields = new Map<string, unknown>(Object.entries(quantization));
-  const groups = fields.get("config_groups");
-  const ofCache = fields.get("kv_cache_scheme");
-  const none = typeof groups === "object" && groups !== null && Object.keys(groups).length === 0;
-  return none && typeof ofCache === "object" && ofCache !== null;
+  return config;
 }
 
 function noWeights(directory: string): EngineError {
@@ -139,10 +135,10 @@ function noTokenizer(directory: string): string {
   return `${directory} has no tokenizer.json: prompts must be token ids`;
 }
 
-function storedBytes(tensors: ReadonlyMap<string, NamedWeight>): number {
-  let total = 0;
-  for (const { dtype, shape } of tensors.values()) {
-    total += elementCount(shape) * bytesOf(dtype);
+function storedBytes({ tensors, quantizedBytes }: WholeWeights): number {
+  let total = quantizedBytes;
+  for (const { dtype, storedAs, shape } of tensors.values()) {
+    if (storedAs === undefined) total += elementCount(shape) * bytesOf(dtype);
   }
   return total;
 }

@@ -11,6 +11,10 @@
  *   hf-checkpoint.ts        directories in Hugging Face layout
  *   weight-files.ts         one safetensors file, or shards with an index
  *   safetensors*.ts         the format, read and written
+ *   quantization-*.ts       config.json's word on 4 and 8 bits: awq-*, gptq-* and compressed-*.ts
+ *                           find the parts of a module (quantized-module.ts), which become weights
+ *                           in quantized-weights.ts, by the definition in quantized-matrix.ts
+ *   weight-quantization.ts  the ways of quantising that are read
  *   gguf-*.ts               the format, and its conversion to transformers' terms;
  *                           sentencepiece-merges.ts: merges of vocabularies with scores
  *   tokenizer-files.ts      tokenizer.json and related files, read on demand
@@ -38,7 +42,7 @@ export {
   resolveModel,
 } from "./hub-cache.ts";
 export { type LinkOptions, linkModel } from "./hub-link.ts";
-export type { NamedIntegers, NamedWeight, WeightDType } from "./named-weight.ts";
+export type { NamedIntegers, NamedWeight, PackedBlocks, WeightDType } from "./named-weight.ts";
 export { openCheckpoint } from "./open-checkpoint.ts";
 export { type TensorToWrite, writeSafetensors } from "./safetensors-writer.ts";
 export type { SentenceFiles, SentenceModule } from "./sentence-files.ts";

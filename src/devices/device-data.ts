@@ -1,8 +1,12 @@
 /** Device data as handles: only the device that made a handle can read the memory behind it. */
 import type { DType, Shape } from "#tensor";
 
-/** Storage format of weight matrices, and the format that the rows they multiply are rounded to. */
-export type WeightFormat = "f32" | "bf16" | "i8";
+/**
+ * Storage format of weight matrices, and the format that the rows they multiply are rounded to.
+ * `q8` are rows of 8 bits in groups of 32 columns; its matrices have whatever blocks of 2 to 8 bits
+ * their file has (`WeightSource.packed`), or Q8_0 made of its floats.
+ */
+export type WeightFormat = "f32" | "bf16" | "i8" | "q8";
 
 /**
  * Storage format of keys and values. `i8` and `fp8` (e4m3fn: 448 is the largest number) are 8 bits
@@ -19,9 +23,9 @@ export interface DeviceTensor {
 
 /**
  * Rows [rows, columns] ready to be multiplied by a `WeightMatrix` of the same format: `f32`
- * unchanged, `bf16` rounded, `i8` rounded with scales beside them. Ops that feed a `linear` write
- * these directly (norm + quantise is one op, not two). An `f32` activation can be read back like
- * any tensor.
+ * unchanged, `bf16` rounded, `i8` and `q8` rounded with scales beside them. Ops that feed a
+ * `linear` write these directly (norm + quantise is one op, not two). An `f32` activation can be
+ * read back like any tensor.
  */
 export interface Activation {
   readonly format: WeightFormat;

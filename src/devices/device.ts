@@ -1,5 +1,5 @@
 import type { Seed } from "#base";
-import type { DType, Shape } from "#tensor";
+import type { BlockType, DType, Shape } from "#tensor";
 import type {
   Activation,
   DeviceTensor,
@@ -24,10 +24,19 @@ export interface WeightSource {
   readonly random?: RandomElements;
   /** The file that has `bytes`, from byte `start` on: a device may read it itself. */
   readonly file?: { readonly path: string; readonly start: number };
+  /** The blocks that the file has, which `bytes` dequantises. */
+  readonly packed?: PackedBlocks | undefined;
   /** Little-endian elements. Made on call: a file's pages are touched one tensor at a time. */
   bytes(): Uint8Array;
   /** Advises the system that the file's pages will not be read again soon. */
   discard(): void;
+}
+
+/** A matrix as quantised blocks, row behind row. */
+export interface PackedBlocks {
+  readonly type: BlockType;
+  /** Read-only; made on call, as `WeightSource.bytes`. */
+  blocks(): Uint8Array;
 }
 
 /**

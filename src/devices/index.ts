@@ -43,6 +43,7 @@ export type {
   KvScales,
   LateRead,
   MovesMark,
+  PackedBlocks,
   PackOptions,
   PeerPool,
   RandomElements,

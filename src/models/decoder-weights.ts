@@ -66,7 +66,7 @@ export function wholeWeights(weights: DecoderWeights): WholeDecoderWeights {
  * The router's format: f32, since small differences decide and 8 bits would choose other experts.
  */
 export function routerFormatOf(format: WeightFormat): WeightFormat {
-  return format === "i8" ? "f32" : format;
+  return format === "i8" || format === "q8" ? "f32" : format;
 }
 
 /**

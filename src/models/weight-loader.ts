@@ -163,10 +163,10 @@ export class WeightLoader {
 /**
  * The same weights, checked when their bytes are read: an infinite number or NaN makes every later
  * token arbitrary, and int8 would hide it. A device that reads the file itself does not call
- * `bytes`, so matrices on a GPU are not checked.
+ * `bytes`, so matrices on a GPU are not checked; one that takes blocks checks their scales.
  */
 function checked(source: WeightSource): WeightSource {
-  const { name, dtype, shape, file } = source;
+  const { name, dtype, shape, file, packed } = source;
   const bytes = (): Uint8Array => {
     const read = source.bytes();
     const found = findNonFinite(read, dtype);
@@ -180,7 +180,15 @@ function checked(source: WeightSource): WeightSource {
     );
   };
   const discard = (): void => source.discard();
-  return { name, dtype, shape, ...(file === undefined ? {} : { file }), bytes, discard };
+  return {
+    name,
+    dtype,
+    shape,
+    ...(file === undefined ? {} : { file }),
+    ...(packed === undefined ? {} : { packed }),
+    bytes,
+    discard,
+  };
 }
 
 function concatenate(parts: readonly Float32Array[]): Float32Array {

@@ -7,9 +7,11 @@
  *   decode.ts       floats of a file as f32
  *   finite.ts       finds infinite numbers and NaN
  *   vector.ts       arithmetic on rows
+ *   block-types.ts  quantised blocks of files: names and sizes
  *
  * @module
  */
+export { BLOCK_TYPES, type BlockType, blocksBytes } from "./block-types.ts";
 export { decodeFloats } from "./decode.ts";
 export { bytesOf, type DType } from "./dtype.ts";
 export { findNonFinite } from "./finite.ts";

@@ -1,43 +1,57 @@
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { findGgufTensorType } from "../../src/checkpoint/gguf-tensor-types.ts";
-import { ggufWeight } from "../../src/checkpoint/gguf-weights.ts";
-import { MemoryFile } from "./memory-file.ts";
+import { sized } from "../support/full.ts";
+import { type RecordedType, readAndRecorded } from "./recorded-blocks.ts";
 
-interface Recorded {
-  readonly blocks: string;
-  readonly values: string;
-}
-
-const recorded: Readonly<Record<string, Recorded>> = JSON.parse(
+const recorded: Readonly<Record<string, RecordedType>> = JSON.parse(
   readFileSync("test/fixtures/gguf/dequantize.json", "utf8"),
 ).types;
 
-const IDS = { Q4_0: 2, Q4_1: 3, Q5_0: 6, Q5_1: 7, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 } as const;
-
-test.each(Object.entries(IDS))("%s gives the recorded values of random blocks", (name, id) => {
-  const type = findGgufTensorType(id);
-  if (type === null) throw new Error(`${name} is not read`);
-  const { blocks = "", values = "" } = recorded[name] ?? {};
-  const stored = Uint8Array.from(Buffer.from(blocks, "base64"));
-  const wanted = new Float32Array(Uint8Array.from(Buffer.from(values, "base64")).buffer);
-  const tensor = {
-    name,
-    type,
-    shape: [2, wanted.length / 2],
-    startBytes: 0,
-    sizeBytes: stored.length,
-  };
-  const weight = ggufWeight(new MemoryFile(stored), tensor, {
-    name: "w",
-    layout: { kind: "plain" },
-  });
-  const got = new Float32Array(weight.bytes().slice().buffer);
-  expect(got).toHaveLength(wanted.length);
-  wanted.forEach((value, at) => {
-    // The recording rounds to f32 between its steps.
-    expect(Math.abs((got[at] ?? Number.NaN) - value)).toBeLessThanOrEqual(
-      1e-6 * (1 + Math.abs(value)),
-    );
-  });
+test("every quantised type that is read has a recording", () => {
+  expect(Object.keys(recorded).sort()).toEqual(
+    [
+      ...["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"],
+      ...["IQ4_NL", "IQ4_XS", "MXFP4"],
+    ].sort(),
+  );
 });
+
+test.each(Object.entries(recorded))(
+  "%s gives the values of the gguf package bit by bit, also at the edges of its scales",
+  (_name, type) => {
+    const { read, recorded: wanted } = readAndRecorded(type);
+    expect(wanted.length).toBeGreaterThan(300);
+    expect(firstDifference(read, wanted)).toBeNull();
+  },
+);
+
+const venv = spawnSync("test/peers/python-venv.sh", ["gguf", "gguf==0.19.0", "numpy==2.3.5"], {
+  encoding: "utf8",
+});
+const missing = venv.status === 0 ? null : `skipped: ${venv.stderr.trim().split("\n").at(-1)}`;
+
+test.skipIf(missing !== null)(
+  `random bits give the values of the installed gguf package${missing === null ? "" : ` (${missing})`}`,
+  () => {
+    const count = sized(200, 5000);
+    const python = join(venv.stdout.trim(), "bin/python");
+    const words = ["-m", "training.recordings.gguf_types", String(count), "11"];
+    const made = spawnSync(python, words, { encoding: "utf8", maxBuffer: 2 ** 30 });
+    expect(made.stderr).toBe("");
+    const types: Readonly<Record<string, RecordedType>> = JSON.parse(made.stdout).types;
+    expect(Object.keys(types)).toHaveLength(13);
+    for (const [name, type] of Object.entries(types)) {
+      const { read, recorded: wanted } = readAndRecorded(type);
+      expect(firstDifference(read, wanted), name).toBeNull();
+    }
+  },
+);
+
+/** Null: equal. One message instead of thousands of numbers. */
+function firstDifference(read: Uint32Array, wanted: Uint32Array): string | null {
+  if (read.length !== wanted.length) return `${read.length} values instead of ${wanted.length}`;
+  const at = read.findIndex((bits, index) => bits !== wanted[index]);
+  return at === -1 ? null : `value ${at}: ${read[at]?.toString(16)}, ${wanted[at]?.toString(16)}`;
+}

@@ -73,9 +73,9 @@ describe("the head of a GGUF", () => {
   });
 
   test("with a type that is not read names it", () => {
-    const tensors = [{ name: "t", type: 10, shape: [256], bytes: new Uint8Array(84) }];
+    const tensors = [{ name: "t", type: 16, shape: [256], bytes: new Uint8Array(66) }];
     const act = () => readGgufHeader(new MemoryFile(writeGguf({ ...small, tensors })));
-    expect(act).toThrow("Q2_K");
+    expect(act).toThrow("IQ2_XXS");
     expect(act).toThrow(expect.objectContaining({ code: "UNSUPPORTED_MODEL" }));
   });
 

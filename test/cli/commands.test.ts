@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { describeDevices } from "#devices";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { writeGguf } from "../checkpoint/gguf-writer.ts";
+import { quantizedFolder, recordedModule } from "../checkpoint/quantized-folder.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 import { full } from "../support/full.ts";
 import { built, jsonLines, perigee, perigeeInside } from "./perigee.ts";
@@ -129,6 +130,15 @@ describe.runIf(built)("perigee", () => {
     const found = JSON.parse(stdout);
     expect(found.dtypes).toEqual(["f32", "Q4_1"]);
     expect(found.tensorList[1]).toMatchObject({ dtype: "Q4_1", shape: [32, 32] });
+  });
+
+  test("models inspect says how quantised safetensors store their matrices", async () => {
+    const { config, tensors } = recordedModule("awq, groups of 32");
+    const folder = quantizedFolder(config, tensors);
+    const found = JSON.parse((await perigeeInside(["models", "inspect", folder, "--json"])).stdout);
+    expect(found.dtypes).toEqual(["f32", "awq-int4-g32"]);
+    const stored = Object.values(tensors).reduce((sum, { bytes }) => sum + bytes.length, 0);
+    expect(found).toMatchObject({ parameters: 16 * 96 + 2, bytes: stored + 8, tensors: 2 });
   });
 
   test("models list knows the bundled model, and an empty cache", async () => {

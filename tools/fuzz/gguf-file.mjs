@@ -1,15 +1,15 @@
 /** A GGUF file of a small Llama whose matrices have one of GGUF's types. */
+import { BLOCK_TYPES, randomBlocks } from "../../bench/gguf-blocks.mjs";
+import { Dice } from "./dice.mjs";
 
-const TYPES = {
-  F32: { id: 0, elements: 1, bytes: 4 },
-  Q8_0: { id: 8, elements: 32, bytes: 34 },
-  Q4_K: { id: 12, elements: 256, bytes: 144 },
-};
-/** Rows of Q4_K are whole blocks of 256. */
+/** What a file's matrices can be. */
+export const GGUF_TYPES = ["f32", ...Object.keys(BLOCK_TYPES)];
+/** Rows of the K types are whole blocks of 256. */
 const HIDDEN = 256;
 const VOCABULARY = ["<unk>", "<s>", "</s>", "a", "b", "ab", "▁", "▁a"];
 const ALIGNMENT = 32;
-const SMALL_F16 = 0x1400;
+/** So small that activations stay finite. */
+const DEVIATION = 0.02;
 
 const METADATA = [
   ["general.architecture", "string", "llama"],
@@ -44,9 +44,9 @@ const MATRICES = [
 const VECTORS = ["output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"];
 
 /** The file's bytes: version 3, little endian. */
-export function ggufFile(typeName) {
+export function ggufFile(type) {
   const tensors = [
-    ...MATRICES.map(([name, ...shape]) => ({ name, shape, ...blocksOf(TYPES[typeName], shape) })),
+    ...MATRICES.map(([name, ...shape]) => ({ name, shape, ...blocksOf(type, shape) })),
     ...VECTORS.map((name) => ({ name, shape: [HIDDEN], type: 0, bytes: ones(HIDDEN) })),
   ];
   const head = [Buffer.from("GGUF"), u32(3), u64(tensors.length), u64(METADATA.length)];
@@ -60,17 +60,16 @@ export function ggufFile(typeName) {
   return Buffer.concat([padded(Buffer.concat(head)), ...tensors.map(({ bytes }) => padded(bytes))]);
 }
 
-/** Small scales, so that whatever the quantised values are, activations stay finite. */
 function blocksOf(type, shape) {
-  const count = (shape[0] * shape[1]) / type.elements;
-  const bytes = Buffer.alloc(count * type.bytes);
-  for (let block = 0; block < count; block++) {
-    const at = block * type.bytes;
-    if (type.id === 0) bytes.writeFloatLE(((block % 7) - 3) / 64, at);
-    else bytes.fill(block & 0x7f, at).writeUInt16LE(SMALL_F16, at);
-    if (type.id === 12) bytes.writeUInt16LE(SMALL_F16, at + 2);
+  const count = shape[0] * shape[1];
+  if (type === "f32") {
+    const values = Float32Array.from({ length: count }, (_, at) => ((at % 7) - 3) / 64);
+    return { type: 0, bytes: Buffer.from(values.buffer) };
   }
-  return { type: type.id, bytes };
+  const dice = new Dice(1, count);
+  const random = () => dice.below(2 ** 32) / 2 ** 32;
+  const bytes = randomBlocks({ type, count, deviation: DEVIATION, random });
+  return { type: BLOCK_TYPES[type].id, bytes };
 }
 
 function ones(count) {

@@ -1,7 +1,8 @@
 /** Small whole checkpoints, one a folder, of which mutants are made. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ggufFile } from "./gguf-file.mjs";
+import { GGUF_TYPES, ggufFile } from "./gguf-file.mjs";
+import { QUANTIZED, quantized } from "./quantized-modules.mjs";
 
 const SIZES = {
   hidden_size: 32,
@@ -99,12 +100,28 @@ export async function writeSeeds(folder, modules) {
     if (name === "phi3") writeFileSync(join(directory, "chat_template.jinja"), TEMPLATE);
   }
   for (const [name, write] of Object.entries(DRAFTERS)) await write(join(folder, name), modules);
-  for (const type of ["F32", "Q8_0", "Q4_K"]) {
+  for (const type of GGUF_TYPES) {
     const directory = join(folder, `gguf-${type}`);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, "model.gguf"), ggufFile(type));
   }
-  return [...Object.keys(CONFIGS), ...Object.keys(DRAFTERS), "gguf-F32", "gguf-Q8_0", "gguf-Q4_K"];
+  for (const [name, method] of Object.entries(QUANTIZED)) {
+    await writeQuantized(join(folder, name), method, modules);
+  }
+  const ggufs = GGUF_TYPES.map((type) => `gguf-${type}`);
+  return [CONFIGS, DRAFTERS, QUANTIZED].flatMap(Object.keys).concat(ggufs);
+}
+
+/** A Llama whose matrices in layers have 4 or 8 bits. */
+async function writeQuantized(directory, method, modules) {
+  const { config } = CONFIGS.llama;
+  const tensors = {};
+  for (const { name, dtype, shape, bytes } of await weightsOf({ config }, modules)) {
+    const raw = { dtype: dtype.toUpperCase(), shape, bytes: Buffer.from(bytes()) };
+    const isMatrix = /layers\..*_proj\.weight$/.test(name);
+    Object.assign(tensors, isMatrix ? quantized(method, name, shape) : { [name]: raw });
+  }
+  writeFiles(directory, { ...config, quantization_config: method.config }, tensors);
 }
 
 /** The seeds that are no models, by kind: drafters of the seed `DRAFTED`. */

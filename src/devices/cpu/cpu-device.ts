@@ -48,7 +48,8 @@ import { CpuKvPool, kvBytesPerBlock, kvPoolOf } from "./kv-pool.ts";
 import { type CpuLibrary, loadLibrary } from "./library.ts";
 import { availableMemory, CpuMemory } from "./memory.ts";
 import { type BlockMemory, moveBlocks } from "./move-blocks.ts";
-import { checkedBytes, packMatrix } from "./pack.ts";
+import { packMatrix } from "./pack.ts";
+import { checkedBytes } from "./pack-source.ts";
 import { Params } from "./params.ts";
 import { Replays } from "./replays.ts";
 
@@ -76,7 +77,7 @@ export class CpuDevice extends CpuOps implements Device {
   readonly description: string;
   readonly arithmetic: string;
   /** i8 first: a step is bound by memory bandwidth, and i8 weights are the fewest bytes. */
-  readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
+  readonly weightFormats: readonly WeightFormat[] = ["q8", "i8", "bf16", "f32"];
   readonly accelerator = false;
   readonly runsLater = false;
   readonly replays = false;

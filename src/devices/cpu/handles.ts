@@ -4,7 +4,7 @@ import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#ten
 import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../device-data.ts";
 
 /** Codes of weight formats; the same order as `Format` in native/cpu/params.h. */
-export const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+export const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8", "q8"];
 
 /** Codes of element types; the same order as `Element` in native/cpu/params.h. */
 export const ELEMENTS = ["f32", "f16", "bf16", "i8", "fp8"] as const;

@@ -32,6 +32,11 @@ export interface CpuLibrary {
   matrixBytes(format: number, rows: number, columns: number): number;
   /** `source`: the file's bytes, read before it returns. */
   pack(params: ArrayBuffer, source: Uint8Array): void;
+  /** Bytes of a q8 matrix (native/cpu/pack-blocks.cpp); `packedBegin` writes its header. */
+  packedBytes(params: ArrayBuffer): number;
+  packedBegin(params: ArrayBuffer, matrix: bigint): void;
+  /** Returns the number of blocks with scales that are no numbers. */
+  packBlocks(params: ArrayBuffer, source: Uint8Array): number;
   /** Any element type to f32. */
   widen(to: bigint, source: Uint8Array, element: number, count: number): void;
   /** Rows of an activation as the numbers they stand for, to host memory. */
@@ -121,6 +126,9 @@ function bind(isa: Isa, handle: LibraryHandle): CpuLibrary {
     activationRowBytes: native("int64_t perigee_activation_row_bytes(int32_t f, int64_t columns)"),
     matrixBytes: native("int64_t perigee_matrix_bytes(int32_t f, int64_t rows, int64_t columns)"),
     pack: native("void perigee_pack(void *params, const void *source)"),
+    packedBytes: native("int64_t perigee_packed_bytes(void *params)"),
+    packedBegin: native("void perigee_packed_begin(void *params, void *matrix)"),
+    packBlocks: native("int64_t perigee_pack_blocks(void *params, const void *source)"),
     widen: native("void perigee_widen(void *to, const void *source, int32_t element, int64_t n)"),
     unpackActivation: native("void perigee_unpack_activation(void *params, void *out)"),
   };

@@ -1,16 +1,10 @@
-import { assert, EngineError } from "#base";
-import { bytesOf, elementCount, formatShape } from "#tensor";
+import { assert } from "#base";
+import { formatShape } from "#tensor";
 import type { PackOptions, WeightSource } from "../device.ts";
 import { CpuMatrix, elementCode, formatCode } from "./handles.ts";
-import type { CpuLibrary } from "./library.ts";
-import type { CpuMemory } from "./memory.ts";
+import { packBlocks } from "./pack-blocks.ts";
+import { checkedBytes, extentsOf, type PackContext } from "./pack-source.ts";
 import { Params } from "./params.ts";
-
-export interface PackContext {
-  readonly library: CpuLibrary;
-  readonly memory: CpuMemory;
-  readonly pool: bigint;
-}
 
 /**
  * Packs matrices stacked by rows into one. Sources are read one after the other and their pages
@@ -30,6 +24,9 @@ export function packMatrix(
     `Cannot stack ${names}: equal columns wanted`,
   );
   const rows = extents.reduce((sum, each) => sum + each.rows, 0);
+  if (options.format === "q8") {
+    return packBlocks({ library, memory, pool }, sources, { rows, columns, transposed });
+  }
   const format = formatCode(options.format);
   const bytes = library.matrixBytes(format, rows, columns);
   const address = memory.allocate(bytes, `${names} ${formatShape([rows, columns])}`);
@@ -56,28 +53,4 @@ export function packMatrix(
     firstRow += sourceRows;
   });
   return new CpuMatrix(options.format, rows, columns, bytes, address);
-}
-
-/** Rows and columns of the matrix that a source describes. */
-function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
-  const [first = 0, second = 0] = source.shape;
-  assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
-  return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
-}
-
-/**
- * The source's bytes; their number must match its shape, since a kernel would read past the end of
- * fewer.
- */
-export function checkedBytes(source: WeightSource): Uint8Array {
-  const bytes = source.bytes();
-  const wanted = elementCount(source.shape) * bytesOf(source.dtype);
-  if (bytes.byteLength < wanted) {
-    throw new EngineError(
-      "CHECKPOINT_INVALID",
-      `Cannot read ${source.name}: ${wanted} bytes wanted for ${source.dtype} ` +
-        `${formatShape(source.shape)}, the file has ${bytes.byteLength}`,
-    );
-  }
-  return bytes;
 }

@@ -5,45 +5,55 @@
  *   f32    as they are
  *   bf16   rounded to nearest even
  *   i8     `quantize.ts`
+ *   q8     `block-rows.ts`
  */
 import { assert } from "#base";
-import { bf16FromF32, dotFrom, dotInt8From, f32FromBf16 } from "#tensor";
+import { type BlockType, bf16FromF32, dotFrom, dotInt8From, f32FromBf16 } from "#tensor";
 import type { Activation, WeightFormat, WeightMatrix } from "../device-data.ts";
+import { BlockRows } from "./block-rows.ts";
 import { groupsOf, quantGroupColumns, quantizeRow } from "./quantize.ts";
 
 /** bf16 is stored as f32 numbers: simple, and twice the bytes. */
 type Storage =
   | { readonly kind: "float"; readonly values: Float32Array }
-  | { readonly kind: "i8"; readonly values: Int8Array; readonly scales: Float32Array };
+  | { readonly kind: "i8"; readonly values: Int8Array; readonly scales: Float32Array }
+  | { readonly kind: "q8"; readonly rows: BlockRows };
 
 export class PackedRows implements WeightMatrix, Activation {
   readonly format: WeightFormat;
   readonly rows: number;
   readonly columns: number;
   readonly #storage: Storage;
+  /** q8 rounds matrices and activations differently. */
+  readonly #isMatrix: boolean;
 
-  private constructor(format: WeightFormat, rows: number, columns: number, storage: Storage) {
+  private constructor(
+    format: WeightFormat,
+    rows: number,
+    columns: number,
+    storage: Storage,
+    isMatrix = false,
+  ) {
     this.format = format;
     this.rows = rows;
     this.columns = columns;
     this.#storage = storage;
+    this.#isMatrix = isMatrix;
   }
 
-  /** Zero-filled. */
+  /** The rows of a matrix, zero-filled. */
+  static allocateMatrix(format: WeightFormat, rows: number, columns: number): PackedRows {
+    return new PackedRows(format, rows, columns, storageOf(format, rows, columns), true);
+  }
+
+  /** The rows of an activation, zero-filled. */
   static allocate(format: WeightFormat, rows: number, columns: number): PackedRows {
-    const storage: Storage =
-      format === "i8"
-        ? {
-            kind: "i8",
-            values: new Int8Array(rows * columns),
-            scales: new Float32Array(rows * groupsOf(columns)),
-          }
-        : { kind: "float", values: new Float32Array(rows * columns) };
-    return new PackedRows(format, rows, columns, storage);
+    return new PackedRows(format, rows, columns, storageOf(format, rows, columns));
   }
 
   /** Bytes held. */
   get bytes(): number {
+    if (this.#storage.kind === "q8") return this.#storage.rows.bytes;
     const scales = this.#storage.kind === "i8" ? this.#storage.scales.byteLength : 0;
     return this.#storage.values.byteLength + scales;
   }
@@ -54,21 +64,23 @@ export class PackedRows implements WeightMatrix, Activation {
       start >= 0 && end <= this.rows,
       `Cannot slice ${this.rows} rows from ${start} to ${end}`,
     );
-    const storage: Storage =
-      this.#storage.kind === "i8"
-        ? {
-            kind: "i8",
-            values: this.#storage.values.subarray(start * this.columns, end * this.columns),
-            scales: this.#storage.scales.subarray(
-              start * groupsOf(this.columns),
-              end * groupsOf(this.columns),
-            ),
-          }
-        : {
-            kind: "float",
-            values: this.#storage.values.subarray(start * this.columns, end * this.columns),
-          };
+    const storage = this.#sliced(start, end);
     return new PackedRows(this.format, end - start, this.columns, storage);
+  }
+
+  #sliced(start: number, end: number): Storage {
+    const storage = this.#storage;
+    if (storage.kind === "q8") return { kind: "q8", rows: storage.rows.slice(start, end) };
+    const [first, last] = [start * this.columns, end * this.columns];
+    if (storage.kind === "float") {
+      return { kind: "float", values: storage.values.subarray(first, last) };
+    }
+    const groups = groupsOf(this.columns);
+    return {
+      kind: "i8",
+      values: storage.values.subarray(first, last),
+      scales: storage.scales.subarray(start * groups, end * groups),
+    };
   }
 
   /** Stores `values` [columns], rounded to the format, as row `row`. */
@@ -78,7 +90,9 @@ export class PackedRows implements WeightMatrix, Activation {
       `Cannot store ${values.length} values as row ${row} of [${this.rows}, ${this.columns}]`,
     );
     const start = row * this.columns;
-    if (this.#storage.kind === "i8") {
+    if (this.#storage.kind === "q8") {
+      this.#storage.rows.store(row, values, this.#isMatrix);
+    } else if (this.#storage.kind === "i8") {
       const groups = groupsOf(this.columns);
       quantizeRow(
         values,
@@ -91,9 +105,16 @@ export class PackedRows implements WeightMatrix, Activation {
     }
   }
 
+  /** Stores the blocks of a file, in q8, as rows from `row` on; returns how many. */
+  storeBlocks(row: number, type: BlockType, blocks: Uint8Array): number {
+    assert(this.#storage.kind === "q8", `Cannot store blocks in rows of ${this.format}`);
+    return this.#storage.rows.storeBlocks(row, type, blocks);
+  }
+
   /** Row `row` as f32 numbers. The copy belongs to the caller. */
   load(row: number): Float32Array {
     const start = row * this.columns;
+    if (this.#storage.kind === "q8") return this.#storage.rows.load(row);
     if (this.#storage.kind === "float") {
       return this.#storage.values.slice(start, start + this.columns);
     }
@@ -113,6 +134,7 @@ export class PackedRows implements WeightMatrix, Activation {
       const start = row * this.columns;
       return dotFrom(a.values, start, b.values, otherRow * this.columns, this.columns);
     }
+    if (a.kind === "q8" && b.kind === "q8") return b.rows.dot(otherRow, a.rows, row);
     assert(
       a.kind === "i8" && b.kind === "i8",
       `Cannot multiply ${this.format} rows by ${other.format} rows`,
@@ -131,6 +153,16 @@ export class PackedRows implements WeightMatrix, Activation {
     }
     return sum;
   }
+}
+
+function storageOf(format: WeightFormat, rows: number, columns: number): Storage {
+  if (format === "q8") return { kind: "q8", rows: BlockRows.allocate(rows, columns) };
+  if (format !== "i8") return { kind: "float", values: new Float32Array(rows * columns) };
+  return {
+    kind: "i8",
+    values: new Int8Array(rows * columns),
+    scales: new Float32Array(rows * groupsOf(columns)),
+  };
 }
 
 function roundToBf16(value: number): number {

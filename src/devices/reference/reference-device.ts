@@ -77,7 +77,7 @@ export class ReferenceDevice implements Device {
   readonly kind = "reference";
   readonly description = "reference: plain TypeScript, one thread";
   readonly arithmetic = "reference";
-  readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+  readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8", "q8"];
   readonly accelerator = false;
   readonly runsLater = false;
 
@@ -141,19 +141,26 @@ export class ReferenceDevice implements Device {
 
   pack(sources: readonly WeightSource[], options: PackOptions): WeightMatrix {
     const transposed = options.transposed === true;
-    const matrices = sources.map((source) => sourceRows(source, transposed));
-    const columns = matrices[0]?.[0]?.length ?? 0;
-    const rows = matrices.flat();
+    const extents = sources.map(({ shape: [first = 0, second = 0] }) =>
+      transposed ? { rows: second, columns: first } : { rows: first, columns: second },
+    );
+    const columns = extents[0]?.columns ?? 0;
+    const rows = extents.reduce((sum, each) => sum + each.rows, 0);
     assert(
-      rows.every((row) => row.length === columns),
+      extents.every((each) => each.columns === columns),
       `Cannot stack ${sources.map((source) => source.name).join(", ")}: columns differ`,
     );
-    const packed = orOutOfMemory(`a matrix ${formatShape([rows.length, columns])}`, () =>
-      PackedRows.allocate(options.format, rows.length, columns),
+    const packed = orOutOfMemory(`a matrix ${formatShape([rows, columns])}`, () =>
+      PackedRows.allocateMatrix(options.format, rows, columns),
     );
-    rows.forEach((row, index) => {
-      packed.store(index, row);
-    });
+    let next = 0;
+    for (const source of sources) {
+      if (options.format === "q8" && source.packed !== undefined && !transposed) {
+        next += packed.storeBlocks(next, source.packed.type, source.packed.blocks());
+      } else {
+        for (const row of sourceRows(source, transposed)) packed.store(next++, row);
+      }
+    }
     return packed;
   }
 

@@ -9,6 +9,8 @@ import { elementCount } from "#tensor";
 const POOL_BYTES_DEFAULT = 2 ** 30;
 /** Largest share of the free memory for the default. */
 const POOL_SHARE = 0.3;
+/** Files with so large a part in quantised blocks are run in them. */
+const PACKED_SHARE = 0.5;
 /** Files with at least so many bytes per parameter are float32. */
 const FLOAT32_BYTES_MIN = 3.5;
 
@@ -41,13 +43,21 @@ function wantedFormat(
   checkpoint: Checkpoint,
   device: Device,
 ): WeightFormat {
-  if (options.quantization === "int8") return "i8";
+  const hasBlocks = device.weightFormats.includes("q8");
+  if (options.quantization === "int8") return hasBlocks ? "q8" : "i8";
   if (options.dtype === "float32") return "f32";
   // Tensor cores multiply bf16 sixteen times as fast as f32.
   if (options.dtype === "bfloat16" || device.accelerator) return "bf16";
   if (options.randomWeights) return "bf16";
   let parameters = 0;
-  for (const { shape } of checkpoint.tensors.values()) parameters += elementCount(shape);
+  let packed = 0;
+  for (const tensor of checkpoint.tensors.values()) {
+    const elements = elementCount(tensor.shape);
+    parameters += elements;
+    if (tensor.packed !== undefined) packed += elements;
+  }
+  // Norms and biases are floats in every file.
+  if (hasBlocks && options.dtype === "auto" && packed > PACKED_SHARE * parameters) return "q8";
   return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";
 }
 

@@ -51,7 +51,13 @@ describe.for(devices)("memory on $isa", ({ device }) => {
     const values = randomFloats(3 * 200, 2);
     const x = device.allocate("f32", [3, 200]);
     device.write(x, values);
-    const tolerances: Record<WeightFormat, number> = { f32: 0, bf16: 2 ** -9, i8: 0.5 / 127 };
+    const eight = 0.5 / 127;
+    const tolerances: Record<WeightFormat, number> = {
+      f32: 0,
+      bf16: 2 ** -9,
+      i8: eight,
+      q8: eight,
+    };
     for (const format of device.weightFormats) {
       const out = device.allocateActivation(format, 3, 200);
       device.convert({ count: 3, out, x });

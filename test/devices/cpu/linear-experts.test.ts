@@ -4,13 +4,18 @@ import { ReferenceDevice } from "#devices";
 import { expectSameBits } from "../../support/same-bits.ts";
 import { activationOf, cpuDevices, randomFloats, sourceOf, worstError } from "./linear-material.ts";
 
-const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8", "q8"];
 
 /**
  * Relative to the largest output. f32: order of additions. The narrow formats round the activation
  * between the two products; a value next to a rounding boundary may fall to its other side.
  */
-const TOLERANCE: Readonly<Record<WeightFormat, number>> = { f32: 1e-5, bf16: 5e-3, i8: 2e-2 };
+const TOLERANCE: Readonly<Record<WeightFormat, number>> = {
+  f32: 1e-5,
+  bf16: 5e-3,
+  i8: 2e-2,
+  q8: 2e-2,
+};
 
 const devices = cpuDevices();
 const reference = new ReferenceDevice();

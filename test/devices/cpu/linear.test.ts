@@ -5,7 +5,7 @@ import { CpuDevice } from "../../../src/devices/cpu/cpu-device.ts";
 import { expectSameBits } from "../../support/same-bits.ts";
 import { activationOf, cpuDevices, randomFloats, sourceOf, worstError } from "./linear-material.ts";
 
-const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8", "q8"];
 
 /**
  * Of an output, relative to sqrt(K), the size of a sum of K products of numbers in [-1, 1): both

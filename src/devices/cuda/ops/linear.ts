@@ -35,7 +35,7 @@ const F32_ROWS_MAX = 16;
 /** Elements in 16 bytes of bf16: rows are padded with zeros to a multiple of it. */
 const bf16Multiple = 8;
 
-const kernelOf: Readonly<Record<WeightFormat, KernelName>> = {
+const kernelOf: Readonly<Record<Exclude<WeightFormat, "q8">, KernelName>> = {
   f32: "linear_f32",
   bf16: "linear_bf16",
   i8: "linear_i8",
@@ -133,6 +133,7 @@ function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): v
   const { count, weight } = operands;
   const { outputs, rows, threads } = LINEAR_SHAPE;
   const grid = [Math.ceil(weight.rows / outputs), Math.ceil(count / rows)] as const;
+  assert(weight.format !== "q8", "Cannot multiply q8 rows on cuda");
   launcher.launch(
     kernels[kernelOf[weight.format]],
     { grid, threads },

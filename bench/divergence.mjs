@@ -1,0 +1,177 @@
+/**
+ * node bench/divergence.mjs --model FILE.gguf [--formats q8,bf16] [--isa avx2] [--texts 10]
+ *     [--tokens 120] [--no-peer] [--out FILE]
+ *
+ * What fewer bits cost a model: how far the distribution of each next token is from that of the
+ * file's dequantised weights in float32, teacher-forced on the float32 model's own answers to chats
+ * (or random tokens, where a model has no chat template). For each format here, and for llama.cpp
+ * on the same file and positions: mean Kullback-Leibler divergence, how often the likeliest token
+ * is the same, and how much the perplexity grows.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { LLM } from "../dist/index.js";
+import { readFlags } from "../tools/flags.mjs";
+import { eachLogits } from "./logits.mjs";
+import { describeMachine } from "./machine.mjs";
+import { installPeer } from "./peer/install.mjs";
+import { randomTokens } from "./work.mjs";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const { values: flags } = readFlags({
+  options: {
+    model: { type: "string" },
+    formats: { type: "string", default: "q8,bf16" },
+    isa: { type: "string" },
+    texts: { type: "number", default: 10, min: 1 },
+    tokens: { type: "number", default: 120, min: 2 },
+    peer: { type: "boolean", default: true },
+    out: { type: "string" },
+  },
+});
+if (flags.model === undefined) throw new Error("--model FILE.gguf is wanted");
+
+const SUBJECTS = [
+  "Tell me how a lighthouse works.",
+  "Write a short poem about rain.",
+  "What is the difference between TCP and UDP?",
+  "Give me a recipe for pancakes.",
+  "Explain recursion with an example in Python.",
+  "Who was Marie Curie?",
+  "List five ways to save water at home.",
+  "Translate 'good morning' into French, Spanish and German.",
+  "Why is the sky blue?",
+  "Summarise the story of Cinderella.",
+  "How do I sort a list of names in JavaScript?",
+  "What should I pack for a week in the mountains?",
+];
+
+/** Token ids of whole chats: the prompt, and the float32 model's answer to it. */
+async function chats() {
+  const llm = await LLM.load(flags.model, { device: "cpu", dtype: "float32" });
+  const sampling = { temperature: 0, maxTokens: flags.tokens, ignoreEos: true };
+  try {
+    if (llm.info.hasChatTemplate) {
+      const texts = [];
+      for (let i = 0; i < flags.texts; i++) {
+        const content = SUBJECTS[i % SUBJECTS.length];
+        const prompt = await llm.chatPrompt([{ role: "user", content }]);
+        const [{ completions }] = await llm.generate([prompt], sampling);
+        texts.push({ ids: [...prompt.promptTokenIds, ...completions[0].tokenIds] });
+      }
+      return texts;
+    }
+    const size = llm.info.vocabularySize;
+    return Array.from({ length: flags.texts }, (_, i) => ({
+      ids: randomTokens(flags.tokens, size, i + 1),
+    }));
+  } finally {
+    await llm[Symbol.asyncDispose]();
+  }
+}
+
+function logSoftmax(logits) {
+  let most = -Infinity;
+  for (const value of logits) if (value > most) most = value;
+  let sum = 0;
+  for (const value of logits) sum += Math.exp(value - most);
+  const shift = most + Math.log(sum);
+  return Float64Array.from(logits, (value) => value - shift);
+}
+
+function argmax(values) {
+  let best = 0;
+  for (let i = 1; i < values.length; i++) if (values[i] > values[best]) best = i;
+  return best;
+}
+
+/** Sums over positions, beside those of the float32 model, which are in files. */
+class Divergence {
+  #kl = 0;
+  #same = 0;
+  #count = 0;
+  #loss = 0;
+  #lossThere = 0;
+  #predicted = 0;
+
+  add(there, here, next) {
+    let kl = 0;
+    for (let i = 0; i < there.length; i++) {
+      const p = Math.exp(there[i]);
+      if (p > 0) kl += p * (there[i] - here[i]);
+    }
+    this.#kl += kl;
+    this.#same += argmax(there) === argmax(here) ? 1 : 0;
+    this.#count++;
+    if (next === undefined) return;
+    this.#loss -= here[next];
+    this.#lossThere -= there[next];
+    this.#predicted++;
+  }
+
+  summary() {
+    return {
+      positions: this.#count,
+      meanKl: Number((this.#kl / this.#count).toExponential(3)),
+      sameFirst: Number((this.#same / this.#count).toFixed(4)),
+      perplexityGrowth: Number(
+        (Math.exp((this.#loss - this.#lossThere) / this.#predicted) - 1).toFixed(5),
+      ),
+    };
+  }
+}
+
+const folder = mkdtempSync(join(tmpdir(), "perigee-divergence-"));
+const place = (index, row) => join(folder, `${index}-${row}`);
+try {
+  const texts = (await chats()).map(({ ids }) => ids);
+  const common = { file: flags.model, isa: flags.isa ?? null, texts };
+  await eachLogits({ ...common, format: "f32" }, (logits, row, index) => {
+    writeFileSync(place(index, row), Buffer.from(logits.slice().buffer));
+  });
+  const there = (row, index) => {
+    const bytes = readFileSync(place(index, row));
+    return logSoftmax(new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4));
+  };
+  const results = {};
+  for (const format of flags.formats.split(",")) {
+    const divergence = new Divergence();
+    await eachLogits({ ...common, format }, (logits, row, index) => {
+      divergence.add(there(row, index), logSoftmax(logits), texts[index][row + 1]);
+    });
+    results[format] = divergence.summary();
+    console.error(format, JSON.stringify(results[format]));
+  }
+  if (flags.peer) {
+    installPeer();
+    const asked = join(folder, "texts.json");
+    writeFileSync(asked, JSON.stringify(texts));
+    execFileSync(
+      process.execPath,
+      [`${here}peer/logits.mjs`, flags.model, asked, join(folder, "peer-")],
+      { stdio: ["ignore", "ignore", "inherit"] },
+    );
+    const divergence = new Divergence();
+    for (const [index, text] of texts.entries()) {
+      for (let row = 0; row < text.length; row++) {
+        const bytes = readFileSync(join(folder, `peer-${index}-${row}`));
+        const logits = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
+        divergence.add(there(row, index), logSoftmax(logits), text[row + 1]);
+      }
+    }
+    results["llama.cpp"] = divergence.summary();
+  }
+  const name = flags.model.split("/").at(-1);
+  console.log(name);
+  console.table(results);
+  if (flags.out !== undefined) {
+    mkdirSync(dirname(flags.out), { recursive: true });
+    const report = { machine: describeMachine(), model: name, results };
+    writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}

@@ -1,0 +1,75 @@
+// q8 GEMM tile kernels for many rows: a panel is expanded to bytes once (expanded-panel.h), then
+// multiplied by one tile of rows after another. The same bits as linear-packed.cpp. Formula, shapes
+// and tests: linear.cpp.
+#include <utility>
+
+#include "expanded-panel.h"
+#include "packed-kernel.h"
+
+namespace perigee {
+
+namespace {
+
+template <typename Source, int... Rows>
+TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
+  static constexpr TileKernel kernels[] = {multiplyBlocks<Source, Rows + 1>...};
+  return kernels[rows - 1];
+}
+
+void storeWords(uint32_t* to, U32 words) { std::memcpy(to, &words, sizeof words); }
+
+/// The bytes as the kernels of this instruction set multiply them: a matrix unit takes signed ones.
+U32 expandedBytes(U32 words, int zero) {
+  typedef uint8_t Bytes __attribute__((vector_size(kLanes * 4)));
+  if constexpr (!kMatrixUnit) return words;
+  return bitCast<U32>(bitCast<Bytes>(words) - static_cast<uint8_t>(zero));
+}
+
+template <BlockType kType>
+void expand(const uint32_t* panel, int64_t columns, uint32_t* out) {
+  constexpr PanelShape shape = PackedSource<kType>::kShape;
+  PackedSource<kType> weights(panel);
+  out[0] = static_cast<uint32_t>(weights.byteZero());
+  out += kExpandedHeader;
+  for (int64_t group = 0; group < blockCount(columns); ++group) {
+    weights.begin(group);
+    for (int v = 0; v < kPanelVectors; ++v) {
+      uint32_t* const to = out + v * kLanes;
+#pragma GCC unroll 8
+      for (int step = 0; step < kBlockSteps; ++step) {
+        storeWords(to + step * kPanelRows,
+                   expandedBytes(weights.step(step, v), weights.byteZero()));
+      }
+#pragma GCC unroll 2
+      for (int sub = 0; sub < shape.scales; ++sub) {
+        storeWords(to + (kBlockSteps + sub) * kPanelRows, bitCast<U32>(weights.scale(sub, v)));
+        if constexpr (shape.mins) {
+          const int line = kBlockSteps + shape.scales + sub;
+          storeWords(to + line * kPanelRows, bitCast<U32>(weights.min(sub, v)));
+        }
+      }
+    }
+    out += expandedGroupWords(shape);
+  }
+}
+
+}  // namespace
+
+TileKernel expandedKernel(BlockType type, int rows) {
+  return withBlockType(type, [&](auto kType) {
+    return choose<ExpandedOf<kType()>>(rows, std::make_integer_sequence<int, kPackedRowsMax>());
+  });
+}
+
+int64_t expandedWords(BlockType type, int64_t columns) {
+  return withBlockType(type, [&](auto kType) {
+    return kExpandedHeader +
+           blockCount(columns) * expandedGroupWords(PackedSource<kType()>::kShape);
+  });
+}
+
+void expandPanel(BlockType type, const uint32_t* panel, int64_t columns, uint32_t* out) {
+  withBlockType(type, [&](auto kType) { expand<kType()>(panel, columns, out); });
+}
+
+}  // namespace perigee
