@@ -16,7 +16,8 @@ class LongestFirst extends BaseSequencer {
 
 /** Long and watching runs have the source, and so have all as long as it is newer than the build. */
 const usesBuild = !full && process.argv.includes("run") && isBuildCurrent();
-const conditions = usesBuild ? [] : ["source"];
+// A name of our own: packages that have their source under "source" shall be run as built.
+const conditions = usesBuild ? [] : ["perigee-source"];
 
 export default defineConfig({
   plugins: usesBuild ? [fromBuild()] : [],
