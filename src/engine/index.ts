@@ -73,9 +73,12 @@ export {
   type StreamItem,
   type TextCodec,
   type TextFrame,
+  type TimedLook,
   type TokenPrompt,
 } from "#engine/protocol";
 export {
+  type CacheAsk,
+  type CacheLook,
   isLost,
   type KvEvent,
   type KvEventItem,
@@ -84,6 +87,7 @@ export {
   type KvSnapshot,
   type LostKvEvents,
   type NumberedKvEvent,
+  type PrefixPicture,
   type RetentionConfig,
   type RetentionOptions,
   RetentionParams,

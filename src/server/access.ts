@@ -2,10 +2,11 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
+import { ASSET_ROUTE } from "./dashboard/page-routes.ts";
 import { PROBE_PATHS } from "./request-log.ts";
 
-/** Paths without data of prompts, for load balancers and scrapers. */
-const OPEN_PATHS: ReadonlySet<string> = new Set(["/", ...PROBE_PATHS]);
+/** Paths without data of prompts, for load balancers, scrapers, and the page that asks for a key. */
+const OPEN_PATHS: ReadonlySet<string> = new Set(["/", ASSET_ROUTE, ...PROBE_PATHS]);
 const PREFLIGHT_SECONDS = 600;
 
 /** Requires one of the keys, except on open paths. Without keys, all requests are accepted. */

@@ -57,7 +57,7 @@ export function createHttpApp(parts: HttpAppParts): FastifyInstance {
   if (config.enableRequestIdHeaders) echoRequestIds(app);
   logRequests(app, parts.onRequestEnd);
   allowOrigins(app, config.corsOrigins);
-  requireApiKey(app, config.apiKey);
+  if (config.apiKey.length > 0) requireApiKey(app, [...config.apiKey, ...config.adminKey]);
   answerFailures(app);
   return app;
 }

@@ -24,6 +24,7 @@
  *                         metrics-cache.ts have their names and values, metric.ts the form of one
  *   http-errors.ts        the only mapping from error codes to HTTP
  *   kv-events/            KV cache events: polled, streamed, or published over ZeroMQ
+ *   dashboard/            the page at /, and the stream of the server's state that it shows
  *   admission.ts          running requests and their limit; draining
  *   access.ts             API keys, web origins
  *   broken-request.ts     answers to bytes that are no HTTP request

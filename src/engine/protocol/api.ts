@@ -2,6 +2,8 @@ import type { MessagePort } from "node:worker_threads";
 import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
+  CacheAsk,
+  CacheLook,
   KvEventItem,
   KvEventReader,
   KvSnapshot,
@@ -342,6 +344,11 @@ export interface ModelConnection {
   readonly settings: EngineOptions;
 }
 
+/** A look into the cache, and how long it kept the engine's thread. */
+export interface TimedLook extends CacheLook {
+  readonly tookMs: number;
+}
+
 /** One served model: `LLM` is one, and the server uses the engine only through this interface. */
 export interface ServedModel {
   readonly info: ModelInfo;
@@ -382,6 +389,8 @@ export interface ServedModel {
    * few more. The others start when one ends, so that the queue keeps room for other callers.
    */
   requestsAtOnce(n: number): number;
+  /** What the cache has where, for people: a bounded scan. Absent if unsupported. */
+  look?(ask: CacheAsk): Promise<TimedLook>;
   /** Forgets cached blocks, those of running requests apart. Absent if unsupported. */
   forgetCached?(): Promise<void>;
   /** Fetches blocks from another engine for later requests. Absent if unsupported. */

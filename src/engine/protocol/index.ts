@@ -45,6 +45,7 @@ export type {
   StreamItem,
   TextCodec,
   TextFrame,
+  TimedLook,
   TokenPrompt,
 } from "./api.ts";
 export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";

@@ -1,5 +1,6 @@
 import { closeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
+import type { RequestNews } from "../dashboard/request-watch.ts";
 import type { MetricsSnapshot } from "../metrics.ts";
 import type { SharedPlaces } from "./shared-places.ts";
 import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
@@ -42,6 +43,7 @@ export class ThreadHandle {
   #asks = 0;
   readonly #asked = new Map<number, () => void>();
   #onDrained: (() => void) | null = null;
+  #onNews: ((news: RequestNews) => void) | null = null;
 
   /** Starts the thread, which loads its code at once. */
   constructor(place: number, places: SharedPlaces, events: ThreadEvents) {
@@ -112,6 +114,12 @@ export class ThreadHandle {
     return this.#metrics;
   }
 
+  /** Has what happened since the last call told to `take`. */
+  askNews(take: (news: RequestNews) => void): void {
+    this.#onNews = take;
+    this.#post({ type: "news" });
+  }
+
   /** Stops admission of requests; settles when none runs. */
   drain(): Promise<void> {
     const drained = new Promise<void>((resolve) => {
@@ -151,6 +159,9 @@ export class ThreadHandle {
       case "metrics":
         this.#metrics = message.metrics;
         this.#asked.get(message.ask)?.();
+        break;
+      case "news":
+        this.#onNews?.(message.news);
         break;
       case "drained":
         this.#onDrained?.();

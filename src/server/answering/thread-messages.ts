@@ -2,6 +2,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { ModelConnection } from "#engine";
 import type { ServerConfig } from "../config.ts";
+import type { RequestNews } from "../dashboard/request-watch.ts";
 import type { MetricsSnapshot } from "../metrics.ts";
 
 /** Start data of an answering thread. */
@@ -25,6 +26,8 @@ export type ToThread =
   | { readonly type: "connection"; readonly descriptor: number }
   /** Requests the thread's metrics. */
   | { readonly type: "metrics"; readonly ask: number }
+  /** Requests what happened since the last such message, for the page. */
+  | { readonly type: "news" }
   /** Stops admission; requests `drained` when no request runs. */
   | { readonly type: "drain" }
   /** Aborts the running requests. */
@@ -38,4 +41,5 @@ export type FromThread =
   /** A request for the main thread to answer, as a connection to its server. */
   | { readonly type: "forward"; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly ask: number; readonly metrics: MetricsSnapshot }
+  | { readonly type: "news"; readonly news: RequestNews }
   | { readonly type: "drained" };
