@@ -171,6 +171,6 @@ export interface FleetWorker {
   readonly uncachedTokens: number;
   readonly heldBlocks: number;
   readonly blocks: readonly number[];
-  /** Blocks that the router knows it to have, by level; null: it announces none. */
-  readonly known: readonly number[] | null;
+  /** Whether its cache tells the router what it has. */
+  readonly announces: boolean;
 }

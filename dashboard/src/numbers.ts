@@ -5,7 +5,7 @@ export function count(value: number): string {
   if (!Number.isFinite(value)) return "–";
   if (value < 10_000) return Math.round(value).toLocaleString("en");
   for (const [unit, size] of UNITS) {
-    if (value >= size) return `${(value / size).toPrecision(3)} ${unit}`;
+    if (value >= size) return `${threeDigits(value / size)} ${unit}`;
   }
   return String(Math.round(value));
 }
@@ -17,6 +17,11 @@ const UNITS = [
   ["k", 1e3],
 ] as const;
 
+/** 1.23, 12.3, 123, 1234: never with an exponent. */
+function threeDigits(value: number): string {
+  return value >= 99.95 ? String(Math.round(value)) : value.toPrecision(3);
+}
+
 /** A rate; below ten with a decimal. */
 export function rate(value: number): string {
   return value > 0 && value < 10 ? value.toFixed(1) : count(value);
@@ -26,13 +31,13 @@ export function rate(value: number): string {
 export function duration(seconds: number | null): string {
   if (seconds === null || !Number.isFinite(seconds)) return "–";
   if (seconds < 1e-3) return `${Math.round(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${(seconds * 1e3).toPrecision(3)} ms`;
-  return `${seconds.toPrecision(3)} s`;
+  if (seconds < 1) return `${threeDigits(seconds * 1e3)} ms`;
+  return `${threeDigits(seconds)} s`;
 }
 
 export function bytes(value: number): string {
   for (const [unit, size] of BYTE_UNITS) {
-    if (value >= size) return `${(value / size).toPrecision(3)} ${unit}`;
+    if (value >= size) return `${threeDigits(value / size)} ${unit}`;
   }
   return `${Math.round(value)} B`;
 }

@@ -45,6 +45,9 @@
 export { isLoopback } from "./access.ts";
 export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
+export { namedEvent } from "./dashboard/live-feed.ts";
+export { pageRoutes } from "./dashboard/page-routes.ts";
+export { Viewers } from "./dashboard/viewers.ts";
 export { EventStream, eventText } from "./event-stream.ts";
 export type { Admit, ServerExtension } from "./extension.ts";
 export { createHttpApp, openApp } from "./http-app.ts";

@@ -130,7 +130,7 @@ function drawMap(
     }
     const glow = 1 - (nowMs - (map.changedMs[cell] ?? 0)) / GLOW_MS;
     if (glow > 0 && map.changedMs[cell] !== 0) {
-      pen.globalAlpha = glow * 0.8;
+      pen.globalAlpha = glow * 0.5;
       pen.fillStyle = colors.glow;
       pen.fillRect(x, y, inner, inner);
     }

@@ -2,7 +2,7 @@
 import type { CacheMessage, LevelName } from "../messages.ts";
 
 /** Blocks that changed lately in a level's map fade over this time. */
-export const GLOW_MS = 1500;
+export const GLOW_MS = 900;
 
 export interface DecodedMap {
   readonly level: LevelName;

@@ -57,9 +57,13 @@ export function CacheView({ state, hello, now, version, onKey }: CacheProps) {
             version={version}
           />
         ))}
+        {report !== null && first !== null && (
+          <div class="stack">
+            <LevelTable report={report} first={first} />
+            <Moves report={report} />
+          </div>
+        )}
         <RequestList ended={now.ended} />
-        {report !== null && first !== null && <LevelTable report={report} first={first} />}
-        {report !== null && <Moves report={report} />}
       </div>
     </>
   );

@@ -65,7 +65,16 @@ function mostRequests(workers: readonly FleetWorker[]): number {
 
 const LEVELS = ["device", "host", "disk"] as const;
 
+/** How large a worker's cache is. */
+function cacheText({ blocks }: FleetWorker): string {
+  const levels = LEVELS.flatMap((level, at) =>
+    (blocks[at] ?? 0) > 0 ? [`${level} ${count(blocks[at] ?? 0)}`] : [],
+  );
+  return `announces its blocks (${levels.join(", ")})`;
+}
+
 function Worker({ worker, most }: { worker: FleetWorker; most: number }) {
+  const [device = 0] = worker.blocks;
   const isWell = worker.state === "ready" && worker.breaker !== "open";
   return (
     <li class={`worker${isWell ? "" : " unwell"}`}>
@@ -81,19 +90,16 @@ function Worker({ worker, most }: { worker: FleetWorker; most: number }) {
         share={worker.requests / most}
         name="decode"
       />
-      {worker.known === null ? (
-        <p class="quiet">announces no blocks</p>
-      ) : (
-        LEVELS.map((level, at) => {
-          const whole = worker.blocks[at] ?? 0;
-          const known = worker.known?.[at] ?? 0;
-          if (whole === 0) return null;
-          const label = `${count(known)} of ${count(whole)} blocks, ${level}`;
-          return <Meter key={level} label={label} share={known / whole} name={`cached-${level}`} />;
-        })
+      {device > 0 && (
+        <Meter
+          label={`${count(worker.heldBlocks)} of ${count(device)} blocks held`}
+          share={worker.heldBlocks / device}
+          name="held-device"
+        />
       )}
       <p class="quiet">
-        {count(worker.decoding)} decode · {count(worker.uncachedTokens)} tokens to compute
+        {count(worker.decoding)} decode · {count(worker.uncachedTokens)} tokens to compute ·{" "}
+        {worker.announces ? cacheText(worker) : "announces no blocks"}
       </p>
     </li>
   );

@@ -124,6 +124,7 @@ function optionsOf({ lines, logarithmic = false }: ChartProps, width: number): u
     axes: [
       {
         ...axis,
+        size: 26,
         values: (_plot, ticks) => ticks.map((tick) => (tick === 0 ? "now" : `${tick} s`)),
       },
       { ...axis, size: 52 },

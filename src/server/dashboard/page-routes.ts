@@ -30,13 +30,17 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 /**
  * `GET /`, the page for browsers and `facts` for programs, and the page's files. Without a built
- * page all get `facts`.
+ * page all get `facts`. `read`: where the files come from.
  */
-export function pageRoutes(app: FastifyInstance, facts: () => object): void {
-  let read: Promise<PageFiles | null> | null = null;
+export function pageRoutes(
+  app: FastifyInstance,
+  facts: () => object,
+  read: () => Promise<PageFiles | null> = readPage,
+): void {
+  let reading: Promise<PageFiles | null> | null = null;
   const page = () => {
-    read ??= readPage();
-    return read;
+    reading ??= read();
+    return reading;
   };
   app.get("/", async (request, reply) => {
     reply.header("vary", "accept, accept-encoding");
