@@ -9,6 +9,8 @@ const CELL_MAX = 15;
 const CELL_MIN = 5;
 const HEIGHT_MAX = 260;
 const CELL_BYTES = 3;
+/** A glow fades in steps: each frame would keep a phone warm while the server is busy. */
+const GLOW_STEP_MS = 80;
 /** Blocks of requests that ask for no retention. */
 const PRIORITY_DEFAULT = 35;
 
@@ -70,7 +72,7 @@ export function BlockMap({ map, counts, bytesPerBlock, version }: MapProps) {
   );
 }
 
-/** Draws again with each message, and on each frame while a change still glows. */
+/** Draws again with each message, and while a change still glows. */
 function useGlow(map: DecodedMap, version: number): number {
   const [frame, setFrame] = useState(0);
   useEffect(() => {
@@ -79,10 +81,10 @@ function useGlow(map: DecodedMap, version: number): number {
     const next = () => {
       setFrame((before) => before + 1);
       const limit = performance.now() - GLOW_MS;
-      if (!still && map.changedMs.some((ms) => ms > limit)) id = requestAnimationFrame(next);
+      if (!still && map.changedMs.some((ms) => ms > limit)) id = window.setTimeout(next, GLOW_STEP_MS);
     };
     next();
-    return () => cancelAnimationFrame(id);
+    return () => clearTimeout(id);
   }, [map, version]);
   return frame;
 }
