@@ -166,7 +166,7 @@ async function readAsPage(url, view) {
     fetch(`${url}/dashboard/prefixes?runs=240`, { signal })
       .then((picture) => picture.arrayBuffer())
       .catch(() => {});
-  }, 900);
+  }, 400);
   return async () => {
     clearInterval(timer);
     stop.abort();

@@ -10,7 +10,9 @@ const URL_ = `http://127.0.0.1:${PORT}`;
 const BYTES_MAX = 120 * 1024;
 const VIEW = { width: 1280, height: 860 };
 const ADMIN = "admin";
-const SYSTEM = "You are a careful librarian. Answer briefly, and say what you are sure of. ".repeat(4);
+const SYSTEM = "You are a careful librarian. Answer briefly, and say what you are sure of. ".repeat(
+  4,
+);
 const TOPICS = ["caches", "queues", "trees"];
 
 const folder = fileURLToPath(new URL("../docs/dashboard/", import.meta.url));

@@ -32,6 +32,8 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 /** What an application without routes is made of. */
 export interface HttpAppParts {
   readonly config: HttpConfig;
+  /** Accepted like API keys, where those are needed. Default: none. */
+  readonly adminKeys?: readonly string[];
   /** Longest body of a request, in bytes; half of it may be numbers. */
   readonly bodyBytesMax: number;
   /** A fresh random id. */
@@ -44,7 +46,7 @@ export interface HttpAppParts {
 
 /** An application without routes; it does not listen yet. */
 export function createHttpApp(parts: HttpAppParts): FastifyInstance {
-  const { config } = parts;
+  const { config, adminKeys = [] } = parts;
   const app = newFastify(parts);
   app.removeContentTypeParser("text/plain");
   parseJson(app, parts);
@@ -57,7 +59,7 @@ export function createHttpApp(parts: HttpAppParts): FastifyInstance {
   if (config.enableRequestIdHeaders) echoRequestIds(app);
   logRequests(app, parts.onRequestEnd);
   allowOrigins(app, config.corsOrigins);
-  if (config.apiKey.length > 0) requireApiKey(app, [...config.apiKey, ...config.adminKey]);
+  if (config.apiKey.length > 0) requireApiKey(app, [...config.apiKey, ...adminKeys]);
   answerFailures(app);
   return app;
 }

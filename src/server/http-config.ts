@@ -13,14 +13,6 @@ export const httpFields = {
         "`perigee serve` also takes --api-key-file (one key per line, # begins a comment) and, " +
         "where no key is given, the variable PERIGEE_API_KEY.",
     ),
-  adminKey: z
-    .array(z.string().min(1))
-    .default([])
-    .describe(
-      "Keys that also show texts of prompts on the page at /, and are accepted as API keys; none: " +
-        "nobody sees them. `perigee serve` also takes --admin-key-file, which others cannot read " +
-        "in the list of processes.",
-    ),
   dashboardViewersMax: z
     .int()
     .nonnegative()

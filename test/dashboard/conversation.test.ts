@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { EventReader } from "../../dashboard/src/event-reader.ts";
 import { AnswerReader } from "../../dashboard/src/chat/answer-reader.ts";
 import {
   addTurn,
@@ -12,6 +11,7 @@ import {
   toJson,
 } from "../../dashboard/src/chat/conversation.ts";
 import { bodyOf, DEFAULTS } from "../../dashboard/src/chat/settings.ts";
+import { EventReader } from "../../dashboard/src/event-reader.ts";
 
 /** A question, its answer, and another wording of the question with an answer of its own. */
 function branched() {
@@ -75,7 +75,13 @@ test("settings become fields of the request, empty ones none", () => {
     stream_options: { include_usage: true },
   });
   const settings = {
-    ...{ ...DEFAULTS, system: "Be brief", temperature: "0.5", stop: "a\nb", drafts: "off" } as const,
+    ...({
+      ...DEFAULTS,
+      system: "Be brief",
+      temperature: "0.5",
+      stop: "a\nb",
+      drafts: "off",
+    } as const),
     ...{ promptPriority: "80", promptSeconds: "30", answerPriority: "10", cacheSalt: "mine" },
     ...{ tools: '[{"type":"function","function":{"name":"f"}}]', schema: '{"type":"object"}' },
   };
@@ -127,7 +133,10 @@ test("chunks of an answer are joined: text, tool calls in pieces, citations, cou
   reader.take(chunk({ annotations: [cited] }, "tool_calls"), 1065);
   const details = { accepted_prediction_tokens: 3, rejected_prediction_tokens: 1 };
   const counts = { prompt_tokens: 8, completion_tokens: 5, completion_tokens_details: details };
-  reader.take({ choices: [], usage: { ...counts, prompt_tokens_details: { cached_tokens: 6 } } }, 1066);
+  reader.take(
+    { choices: [], usage: { ...counts, prompt_tokens_details: { cached_tokens: 6 } } },
+    1066,
+  );
   expect(reader.part).toEqual({
     content: "Hello",
     toolCalls: [{ id: "c1", name: "look", arguments: '{"a":1}' }],
@@ -142,7 +151,7 @@ test("chunks of an answer are joined: text, tool calls in pieces, citations, cou
 });
 
 test("events are read however they are cut", () => {
-  const text = ": hello\n\nevent: now\r\ndata: {\"a\":1}\r\n\r\ndata: x\ndata: y\n\nevent: none\n\n";
+  const text = ': hello\n\nevent: now\r\ndata: {"a":1}\r\n\r\ndata: x\ndata: y\n\nevent: none\n\n';
   for (let size = 1; size <= text.length; size++) {
     const events: (readonly [string, string])[] = [];
     const reader = new EventReader((name, data) => events.push([name, data]));

@@ -15,7 +15,7 @@ closeToyServers();
 const ATTEMPTS = [
   "<img src=x onerror=\"window.hacked='img'\">",
   "<script>window.hacked='script'</script>",
-  "\"><svg onload=\"window.hacked='svg'\">",
+  '"><svg onload="window.hacked=\'svg\'">',
   "<iframe srcdoc=\"<script>parent.hacked='frame'</script>\"></iframe>",
   "<a href=\"javascript:window.hacked='link'\">here</a>",
   "</textarea></pre></title><style>*{display:none}</style><b onclick=alert(1)>",
@@ -152,7 +152,10 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page and what is put into it"
     const opened = await open(`${server.url}/#chat`);
     const { page } = opened;
     await page.waitForSelector(".state-open");
-    await page.locator(".settings label", { hasText: "vector stores" }).locator("textarea").fill("vs_1");
+    await page
+      .locator(".settings label", { hasText: "vector stores" })
+      .locator("textarea")
+      .fill("vs_1");
     await page.fill("textarea[aria-label=Message]", "What is it?");
     await page.click("text=Send");
     await page.waitForSelector(".turn .chip");

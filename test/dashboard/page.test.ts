@@ -77,7 +77,10 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page, with the bundled model"
     await page.click("button[aria-label='Branch before']");
     await page.waitForSelector(".branches >> text=1 of 2");
     expect(await page.locator(".turn-user .said").last().innerText()).toBe("And now?");
-    const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Export")]);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.click("text=Export"),
+    ]);
     const file = readFileSync(await download.path(), "utf8");
     expect(JSON.parse(file)).toMatchObject({ format: "perigee-chat", version: 1 });
     await page.click("button:text-is('New')");
@@ -118,7 +121,9 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page, with the bundled model"
     const { page, problems } = await open("now");
     const running = llm.generate(PROMPT, { maxTokens: 400, temperature: 0, ignoreEos: true });
     const rate = page.locator(".tile", { hasText: "tokens a second" }).locator("b");
-    await expect.poll(async () => Number((await rate.innerText()).replaceAll(",", ""))).toBeGreaterThan(1);
+    await expect
+      .poll(async () => Number((await rate.innerText()).replaceAll(",", "")))
+      .toBeGreaterThan(1);
     await running;
     await expect.poll(() => page.locator(".requests li").count()).toBeGreaterThan(0);
     expect(await page.locator("canvas[role=img]").first().getAttribute("aria-label")).toMatch(
@@ -154,21 +159,23 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page, with the bundled model"
     ["cache", 390, "dark"],
     ["chat", 1280, "dark"],
     ["chat", 390, "light"],
-  ] as const)("%s at %i pixels, %s: no violation of accessibility, no sideways scrolling", async ([
-    part,
-    width,
-    colorScheme,
-  ]) => {
-    const { page, problems } = await open(part, { viewport: { width, height: 800 }, colorScheme });
-    if (part === "cache") await page.waitForSelector(".icicle .run");
-    // Axe's script is the test's own: the page's policy lets no one add scripts.
-    const violations = await violationsIn(page);
-    expect(violations).toEqual([]);
-    const { scrollWidth, clientWidth } = await page.evaluate<Widths>(WIDTHS);
-    expect(scrollWidth).toBeLessThanOrEqual(clientWidth);
-    expect(problems).toEqual([]);
-    await page.close();
-  });
+  ] as const)(
+    "%s at %i pixels, %s: no violation of accessibility, no sideways scrolling",
+    async ([part, width, colorScheme]) => {
+      const { page, problems } = await open(part, {
+        viewport: { width, height: 800 },
+        colorScheme,
+      });
+      if (part === "cache") await page.waitForSelector(".icicle .run");
+      // Axe's script is the test's own: the page's policy lets no one add scripts.
+      const violations = await violationsIn(page);
+      expect(violations).toEqual([]);
+      const { scrollWidth, clientWidth } = await page.evaluate<Widths>(WIDTHS);
+      expect(scrollWidth).toBeLessThanOrEqual(clientWidth);
+      expect(problems).toEqual([]);
+      await page.close();
+    },
+  );
 });
 
 /** Runs axe through the debugger, which the page's policy does not bind. */
@@ -196,4 +203,5 @@ interface Widths {
   readonly clientWidth: number;
 }
 
-const WIDTHS = "(({ scrollWidth, clientWidth }) => ({ scrollWidth, clientWidth }))(document.documentElement)";
+const WIDTHS =
+  "(({ scrollWidth, clientWidth }) => ({ scrollWidth, clientWidth }))(document.documentElement)";

@@ -94,9 +94,7 @@ test("no request waits for pages that read nothing, and their places are free wh
     socket.write("GET /dashboard/events?view=cache HTTP/1.1\r\nhost: a\r\n\r\n");
     return socket;
   });
-  await expect
-    .poll(async () => (await fetch(`${server.url}/dashboard/events`)).status)
-    .toBe(429);
+  await expect.poll(async () => (await fetch(`${server.url}/dashboard/events`)).status).toBe(429);
   const waits = await waitsDuring(async () => {
     await llm.generate("A cache is", { maxTokens: 200, ignoreEos: true, temperature: 0 });
   });

@@ -99,7 +99,11 @@ const paths: readonly string[] = [
   ...["/kv_cache_events/stream?after=x", "/kv_cache_events/stream?after=-2", "/metrics?%00"],
   ...["/kv_cache_events/stream?runs=%00", "/kv_cache_events/stream?runs=packed&runs=x"],
   ...["/kv_cache_events/stream?after=99999999999999999", "/server_info?__proto__[x]=1", "/?a=%zz"],
-  ...["/dashboard/prefixes?runs=1e9", "/dashboard/prefixes?node=-1&serial=0", "/dashboard/text?node=x"],
+  ...[
+    "/dashboard/prefixes?runs=1e9",
+    "/dashboard/prefixes?node=-1&serial=0",
+    "/dashboard/text?node=x",
+  ],
   ...["/dashboard/events?view=%00", "/dashboard/events?view=a&view=b", "/dashboard/assets/%2e%2e"],
   ...["http://other.example/health", "/v1/completions?stream=true", "/%F0%9F%98%80", "/\u00ff"],
   ...[`/${"a".repeat(15_000)}`, `/v1/models/${"a".repeat(5_000)}`, `/${"a/".repeat(4_000)}`],

@@ -81,7 +81,8 @@ function useGlow(map: DecodedMap, version: number): number {
     const next = () => {
       setFrame((before) => before + 1);
       const limit = performance.now() - GLOW_MS;
-      if (!still && map.changedMs.some((ms) => ms > limit)) id = window.setTimeout(next, GLOW_STEP_MS);
+      if (!still && map.changedMs.some((ms) => ms > limit))
+        id = window.setTimeout(next, GLOW_STEP_MS);
     };
     next();
     return () => clearTimeout(id);

@@ -133,20 +133,27 @@ export function runText(run: Run): string {
 /** By run: what happened to it since the last picture; `hit`: blocks that were cached are held. */
 function useFresh(picture: Picture): ReadonlyMap<string, string> {
   const before = useRef<ReadonlyMap<string, number>>(new Map());
+  // Cached blocks of each run: a block that is computed now was none.
   const shown = useRef<{ readonly picture: Picture; readonly fresh: Map<string, string> } | null>(
     null,
   );
   if (shown.current?.picture === picture) return shown.current.fresh;
   const fresh = new Map<string, string>();
-  const held = new Map(picture.runs.map((run) => [keyOf(run), heldOf(run)]));
+  const cached = new Map(picture.runs.map((run) => [keyOf(run), cachedOf(run)]));
   for (const run of picture.runs) {
     const was = before.current.get(keyOf(run));
     if (was === undefined && before.current.size > 0) fresh.set(keyOf(run), "born");
-    else if (was !== undefined && heldOf(run) > was) fresh.set(keyOf(run), "hit");
+    else if (was !== undefined && heldOf(run) > 0 && cachedOf(run) < was) {
+      fresh.set(keyOf(run), "hit");
+    }
   }
-  before.current = held;
+  before.current = cached;
   shown.current = { picture, fresh };
   return fresh;
+}
+
+function cachedOf(run: Run): number {
+  return run.contents - heldOf(run);
 }
 
 function heldOf(run: Run): number {

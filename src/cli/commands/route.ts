@@ -1,14 +1,7 @@
 import { type Command, Option } from "commander";
 import { EngineError } from "#base";
 import { failureText, RouterOptions, type RouterSecrets, startRouter, systemHttp } from "#cluster";
-import {
-  ADMIN_KEY_FILE_HELP,
-  API_KEY_FILE_HELP,
-  readAdminKeys,
-  readApiKeys,
-  readClusterSecrets,
-  readWorkerKey,
-} from "../api-keys.ts";
+import { API_KEY_FILE_HELP, readApiKeys, readClusterSecrets, readWorkerKey } from "../api-keys.ts";
 import { explanationText } from "../explanation.ts";
 import { SchemaFlags } from "../flags.ts";
 import { giveFreedMemoryBack } from "../freed-memory.ts";
@@ -34,16 +27,12 @@ const routerFlags = new SchemaFlags(RouterOptions, {
       "API key that clients must send as bearer token; may be repeated. Other users of the " +
       "machine see it in the list of processes, unlike a file or an environment variable. " +
       "(default: no key is needed)",
-    adminKey:
-      "Key that also shows texts of prompts on the page at /; may be repeated. Other users of the " +
-      "machine see it in the list of processes, unlike a file. (default: no key does)",
   },
 });
 
 /** Files and words beside the settings. */
 const OPTIONS: readonly (readonly [string, string])[] = [
   ["--api-key-file <file>", API_KEY_FILE_HELP],
-  ["--admin-key-file <file>", ADMIN_KEY_FILE_HELP],
   [
     "--cluster-secret-file <file>",
     "File with the secret that Perigee's workers want; the first line is sent.",
@@ -60,7 +49,6 @@ const OPTIONS: readonly (readonly [string, string])[] = [
 
 interface RouteFlags extends Readonly<Record<string, unknown>> {
   readonly apiKeyFile?: string;
-  readonly adminKeyFile?: string;
   readonly clusterSecretFile?: string;
   readonly workerApiKeyFile?: string;
   readonly workerCa?: string;
@@ -88,9 +76,7 @@ async function route(flags: RouteFlags): Promise<void> {
     ...{ flags: given.apiKey ?? [], file: flags.apiKeyFile },
     ...{ environment: process.env, warn: lines.warn },
   });
-  const adminKey = await readAdminKeys(given.adminKey ?? [], flags.adminKeyFile, lines.warn);
-  const redis = given.redis ?? process.env[REDIS_VARIABLE] ?? null;
-  const options = { ...given, apiKey, adminKey, redis };
+  const options = { ...given, apiKey, redis: given.redis ?? process.env[REDIS_VARIABLE] ?? null };
   if (flags.explain !== undefined) return explain(options, flags.explain, flags);
   giveFreedMemoryBack(process.env, HEAP_GROWTH_PERCENT);
   const router = await startRouter(options, await readSecrets(flags, lines.warn));

@@ -59,7 +59,7 @@ function kvJson({ blockTokens, groupWindows, ...same }: WorkerKv): object {
 /** The fleet as this router sees it, without secrets. */
 function serverInfo(context: RouterContext): unknown {
   const { version, config, membership, links, dispatcher, relays, state } = context;
-  const { apiKey, adminKey, redis, ...options } = config;
+  const { apiKey, redis, ...options } = config;
   return {
     version,
     role: "router",
@@ -72,7 +72,6 @@ function serverInfo(context: RouterContext): unknown {
       books: booksJson(dispatcher.books.viewOf(info.id, null)),
     })),
     api_keys: apiKey.length,
-    admin_keys: adminKey.length,
     // An address may have a password.
     options: { ...options, redis: redis === null ? null : readRedisAddress(redis).place },
   };
