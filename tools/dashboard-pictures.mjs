@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 
 const PORT = 18_471;
 const URL_ = `http://127.0.0.1:${PORT}`;
-const BYTES_MAX = 120 * 1024;
+const BYTES_MAX = 118_000;
 const VIEW = { width: 1280, height: 860 };
 const ADMIN = "admin";
 const SYSTEM = "You are a careful librarian. Answer briefly, and say what you are sure of. ".repeat(

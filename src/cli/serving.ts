@@ -32,8 +32,8 @@ const serverFlags = new SchemaFlags(ServerOptions, {
       "machine see it in the list of processes, unlike a file or an environment variable. " +
       "(default: no key is needed)",
     adminKey:
-      "Key that also shows texts of prompts on the page at /; may be repeated. Other users of the " +
-      "machine see it in the list of processes, unlike a file. (default: no key does)",
+      "Key that also shows texts of prompts on the page at /; may be repeated. Other users of " +
+      "the machine see it in the list of processes, unlike a file. (default: no key does)",
   },
 });
 

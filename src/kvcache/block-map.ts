@@ -1,4 +1,4 @@
-/** Which blocks of a level are free, held and cached: a map of cells, each of equally many blocks. */
+/** Which blocks of a level are free, held and cached: a map of cells of equally many blocks. */
 import { type BlockId, blockId, type CacheLevel } from "#kvcache/contents";
 import type { LevelBooks } from "#kvcache/levels";
 
@@ -17,7 +17,7 @@ export interface LevelMap {
   readonly blocksPerCell: number;
   /** How many of them were read; where that is not all, shares are estimates. */
   readonly readPerCell: number;
-  /** [cells, 3] shares of held and of cached blocks, 0 to 255, and the highest priority, 0 to 100. */
+  /** [cells, 3] shares of held and cached blocks, 0 to 255, and highest priority, 0 to 100. */
   readonly cells: Uint8Array;
 }
 

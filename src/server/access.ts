@@ -5,7 +5,7 @@ import { EngineError } from "#base";
 import { ASSET_ROUTE } from "./dashboard/page-routes.ts";
 import { PROBE_PATHS } from "./request-log.ts";
 
-/** Paths without data of prompts, for load balancers, scrapers, and the page that asks for a key. */
+/** Paths without data of prompts: for load balancers, scrapers, and a page that asks for a key. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(["/", ASSET_ROUTE, ...PROBE_PATHS]);
 const PREFLIGHT_SECONDS = 600;
 

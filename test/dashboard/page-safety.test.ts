@@ -19,7 +19,7 @@ const ATTEMPTS = [
   "<iframe srcdoc=\"<script>parent.hacked='frame'</script>\"></iframe>",
   "<a href=\"javascript:window.hacked='link'\">here</a>",
   "</textarea></pre></title><style>*{display:none}</style><b onclick=alert(1)>",
-  "{{constructor.constructor('window.hacked=1')()}} ${window.hacked=1} [x](javascript:alert(1))",
+  "{{constructor.constructor('window.hacked=1')()}} #{window.hacked=1} [x](javascript:alert(1))",
 ] as const;
 const ALL = ATTEMPTS.join("\n");
 

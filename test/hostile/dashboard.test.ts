@@ -57,7 +57,8 @@ test("no query harms, and each answer is short and of the right kind", async () 
     const isFine = [200, 400, 404, 414, 429, 431].includes(answer.status) && text.length < 100_000;
     // Errors quote what was sent, as JSON, which no browser takes for markup.
     const type = answer.headers.get("content-type") ?? "";
-    if (!isFine || !type.startsWith("application/json")) odd.push(`${path.slice(0, 90)} → ${answer.status}`);
+    if (!isFine || !type.startsWith("application/json"))
+      odd.push(`${path.slice(0, 90)} → ${answer.status}`);
   }
   expect(odd).toEqual([]);
   expect((await fetch(`${server.url}/health`)).status).toBe(200);

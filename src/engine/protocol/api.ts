@@ -3,7 +3,6 @@ import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
   CacheAsk,
-  CacheLook,
   KvEventItem,
   KvEventReader,
   KvSnapshot,
@@ -25,6 +24,7 @@ import type { KvFillOptions, KvFillResult } from "./kv-fill.ts";
 import type { KvSourceOptions } from "./kv-source.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
 import type { EngineStats } from "./stats.ts";
+import type { TimedLook } from "./timed-look.ts";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
 export type Prompt = string | TokenPrompt;
@@ -342,11 +342,6 @@ export interface ModelConnection {
   readonly template: string | null;
   readonly info: ModelInfo;
   readonly settings: EngineOptions;
-}
-
-/** A look into the cache, and how long it kept the engine's thread. */
-export interface TimedLook extends CacheLook {
-  readonly tookMs: number;
 }
 
 /** One served model: `LLM` is one, and the server uses the engine only through this interface. */

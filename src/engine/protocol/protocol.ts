@@ -8,12 +8,13 @@ import type { CacheAsk, KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kv
 import type { DraftKind, PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { DraftShape } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
-import type { BeamScore, FinishReason, ModelInfo, StepReport, TimedLook } from "./api.ts";
+import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 import type { EarlierTokens } from "./earlier-tokens.ts";
 import type { KvFill, KvFillResult } from "./kv-fill.ts";
 import type { KvSource } from "./kv-source.ts";
 import type { CacheReport, EngineStats } from "./stats.ts";
+import type { TimedLook } from "./timed-look.ts";
 
 /**
  * Identifies one request between the threads. Never used twice, so that late output of an aborted

@@ -1,4 +1,4 @@
-/** The page itself and its files: open to all who reach the server, since they tell nothing of it. */
+/** The page and its files: open to all who reach the server, since they tell nothing of it. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { HttpError } from "../http-errors.ts";
 import { type PageFile, type PageFiles, readPage } from "./page-files.ts";
