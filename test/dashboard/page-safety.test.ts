@@ -5,7 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { FileSearch, ServerExtension } from "#server";
 import { startServer } from "#server";
-import { openBrowser, pageGroup, watchPage, whyNoPage } from "../support/page-browser.ts";
+import { openBrowser, PATIENT, pageGroup, watchPage, whyNoPage } from "../support/page-browser.ts";
 import { ToyModel } from "../support/toy-model.ts";
 import { closeToyServers, serveToy } from "../support/toy-server.ts";
 
@@ -82,7 +82,7 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page and what is put into it"
     await page.fill(".call textarea", ALL);
     await page.click("text=Return");
     await page.waitForSelector(".turn-tool");
-    await expect.poll(() => page.locator(".stats").count()).toBe(3);
+    await expect.poll(() => page.locator(".stats").count(), PATIENT).toBe(3);
     await expectInert(opened);
   });
 
@@ -190,7 +190,7 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page and what is put into it"
     const frame = await browser.newPage();
     pages.push(frame);
     await frame.setContent(`<iframe src="${server.url}/"></iframe>`);
-    await expect.poll(() => frame.frames()[1]?.url() ?? "").toMatch(/^chrome-error:|^$/);
+    await expect.poll(() => frame.frames()[1]?.url() ?? "", PATIENT).toMatch(/^chrome-error:|^$/);
     expect(problems.filter((text) => text.startsWith("error"))).toEqual([]);
   });
 

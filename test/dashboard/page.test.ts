@@ -4,7 +4,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, startServer } from "#server";
-import { openBrowser, pageGroup, watchPage, whyNoPage } from "../support/page-browser.ts";
+import { openBrowser, PATIENT, pageGroup, watchPage, whyNoPage } from "../support/page-browser.ts";
 
 const ADMIN = "an-admin-key";
 const PROMPT = "A cache keeps what was computed, so that it is not computed again. ".repeat(8);
@@ -73,7 +73,7 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page, with the bundled model"
     await page.click("text=Send as a new branch");
     await page.waitForSelector(".branches >> text=2 of 2");
     const stats = page.locator(".turns .stats").last();
-    await expect.poll(async () => cachedPercent(await stats.innerText())).toBeGreaterThan(60);
+    await expect.poll(async () => cachedPercent(await stats.innerText()), PATIENT).toBeGreaterThan(60);
     await page.click("button[aria-label='Branch before']");
     await page.waitForSelector(".branches >> text=1 of 2");
     expect(await page.locator(".turn-user .said").last().innerText()).toBe("And now?");
@@ -119,13 +119,18 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page, with the bundled model"
 
   test("what runs is shown while it runs", async () => {
     const { page, problems } = await open("now");
-    const running = llm.generate(PROMPT, { maxTokens: 400, temperature: 0, ignoreEos: true });
+    let isSeen = false;
+    const running = (async () => {
+      const options = { maxTokens: 100, temperature: 0, ignoreEos: true };
+      while (!isSeen) await llm.generate(PROMPT, options);
+    })();
     const rate = page.locator(".tile", { hasText: "tokens a second" }).locator("b");
     await expect
-      .poll(async () => Number((await rate.innerText()).replaceAll(",", "")))
+      .poll(async () => Number((await rate.innerText()).replaceAll(",", "")), PATIENT)
       .toBeGreaterThan(1);
+    isSeen = true;
     await running;
-    await expect.poll(() => page.locator(".requests li").count()).toBeGreaterThan(0);
+    await expect.poll(() => page.locator(".requests li").count(), PATIENT).toBeGreaterThan(0);
     expect(await page.locator("canvas[role=img]").first().getAttribute("aria-label")).toMatch(
       /The last steps took [\d.]+ (µs|ms|s) each/,
     );

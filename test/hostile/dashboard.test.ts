@@ -86,7 +86,7 @@ test("pages that are opened and dropped, a thousand times, leave nothing behind"
     await answer.body?.cancel();
     return answer.status;
   };
-  await expect.poll(openAgain).toBe(200);
+  await expect.poll(openAgain, { timeout: 10_000 }).toBe(200);
 });
 
 test("no request waits for pages that read nothing, and their places are free when they go", async () => {
@@ -97,7 +97,7 @@ test("no request waits for pages that read nothing, and their places are free wh
     socket.write("GET /dashboard/events?view=cache HTTP/1.1\r\nhost: a\r\n\r\n");
     return socket;
   });
-  await expect.poll(async () => (await fetch(`${server.url}/dashboard/events`)).status).toBe(429);
+  await expect.poll(async () => (await fetch(`${server.url}/dashboard/events`)).status, { timeout: 10_000 }).toBe(429);
   const waits = await waitsDuring(async () => {
     await llm.generate("A cache is", { maxTokens: 200, ignoreEos: true, temperature: 0 });
   });
@@ -108,7 +108,7 @@ test("no request waits for pages that read nothing, and their places are free wh
       const answer = await fetch(`${server.url}/dashboard/events`);
       await answer.body?.cancel();
       return answer.status;
-    })
+    }, { timeout: 10_000 })
     .toBe(200);
 });
 

@@ -17,6 +17,9 @@ export const whyNoPage: string | null =
       ? null
       : "needs the built page: npm run build";
 
+/** For what a page is to show: on a busy machine a browser takes its time. */
+export const PATIENT = { timeout: 20_000 } as const;
+
 /** The name of a test file's group, with the reason where it is left out. */
 export function pageGroup(name: string): string {
   return whyNoPage === null ? name : `${name} (left out: ${whyNoPage})`;

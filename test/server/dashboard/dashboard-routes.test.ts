@@ -72,7 +72,7 @@ test("nothing listens to the model while no page is open", async () => {
   for (const reader of readers) await nextNamed(reader, "now");
   expect(model.listenerCount).toBe(before + 2);
   for (const reader of readers) await reader.close();
-  await expect.poll(() => model.listenerCount).toBe(before);
+  await expect.poll(() => model.listenerCount, { timeout: 10_000 }).toBe(before);
 });
 
 test("only as many pages may be open as the operator says", async () => {
@@ -83,7 +83,7 @@ test("only as many pages may be open as the operator says", async () => {
   expect(refused.status).toBe(429);
   expect((await json(refused)).error?.message).toContain("at most 1 pages may be open");
   await reader.close();
-  await expect.poll(async () => (await get("/dashboard/events")).status).toBe(200);
+  await expect.poll(async () => (await get("/dashboard/events")).status, { timeout: 10_000 }).toBe(200);
 });
 
 test.for(["/dashboard/events", "/dashboard/prefixes", "/dashboard/text?node=1&serial=0"])(
@@ -172,7 +172,7 @@ test("different questions wait for each other, and too many are refused", async 
   const asking = Array.from({ length: 40 }, async (_, node) => {
     statuses.push((await get(`/dashboard/prefixes?node=${node}&serial=0`)).status);
   });
-  await expect.poll(() => statuses).toEqual(Array(8).fill(429));
+  await expect.poll(() => statuses, { timeout: 10_000 }).toEqual(Array(8).fill(429));
   release();
   await Promise.all(asking);
   expect(statuses.slice(8)).toEqual(Array(32).fill(200));
