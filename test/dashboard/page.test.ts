@@ -73,7 +73,9 @@ describe.skipIf(whyNoPage !== null)(pageGroup("the page, with the bundled model"
     await page.click("text=Send as a new branch");
     await page.waitForSelector(".branches >> text=2 of 2");
     const stats = page.locator(".turns .stats").last();
-    await expect.poll(async () => cachedPercent(await stats.innerText()), PATIENT).toBeGreaterThan(60);
+    await expect
+      .poll(async () => cachedPercent(await stats.innerText()), PATIENT)
+      .toBeGreaterThan(60);
     await page.click("button[aria-label='Branch before']");
     await page.waitForSelector(".branches >> text=1 of 2");
     expect(await page.locator(".turn-user .said").last().innerText()).toBe("And now?");

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, startServer } from "#server";
-import { SseReader } from "../support/sse.ts";
 
 /** How long another request may wait: as everywhere in this suite. */
 const PAUSE_MS_MAX = 250;
@@ -97,18 +96,23 @@ test("no request waits for pages that read nothing, and their places are free wh
     socket.write("GET /dashboard/events?view=cache HTTP/1.1\r\nhost: a\r\n\r\n");
     return socket;
   });
-  await expect.poll(async () => (await fetch(`${server.url}/dashboard/events`)).status, { timeout: 10_000 }).toBe(429);
+  await expect
+    .poll(async () => (await fetch(`${server.url}/dashboard/events`)).status, { timeout: 10_000 })
+    .toBe(429);
   const waits = await waitsDuring(async () => {
     await llm.generate("A cache is", { maxTokens: 200, ignoreEos: true, temperature: 0 });
   });
   expect(Math.max(...waits)).toBeLessThan(PAUSE_MS_MAX);
   for (const socket of sockets) socket.destroy();
   await expect
-    .poll(async () => {
-      const answer = await fetch(`${server.url}/dashboard/events`);
-      await answer.body?.cancel();
-      return answer.status;
-    }, { timeout: 10_000 })
+    .poll(
+      async () => {
+        const answer = await fetch(`${server.url}/dashboard/events`);
+        await answer.body?.cancel();
+        return answer.status;
+      },
+      { timeout: 10_000 },
+    )
     .toBe(200);
 });
 
@@ -118,26 +122,34 @@ test("a storm of looks at the tree holds up no token for long", async () => {
       llm.generate(`Conversation ${at} begins. `.repeat(10), { maxTokens: 4, temperature: 0 }),
     ),
   );
-  const reader = new SseReader(await fetch(`${server.url}/dashboard/events?view=cache`));
-  let isOver = false;
+  const alone = await longestGap();
+  const stop = new AbortController();
+  const { signal } = stop;
+  const events = await fetch(`${server.url}/dashboard/events?view=cache`, { signal });
   const storm = Array.from({ length: 16 }, async (_, at) => {
-    for (let turn = 0; !isOver; turn++) {
+    for (let turn = 0; !signal.aborted; turn++) {
       const query = `runs=${1 + ((at + turn) % 400)}`;
-      await (await fetch(`${server.url}/dashboard/prefixes?${query}`)).text();
+      await (await fetch(`${server.url}/dashboard/prefixes?${query}`, { signal })).text();
     }
   });
+  const stormy = await longestGap();
+  stop.abort();
+  await Promise.allSettled([...storm, events.text()]);
+  // Beside all other tests on few processors, every step takes its time.
+  expect(stormy).toBeLessThan(Math.max(PAUSE_MS_MAX, 3 * alone));
+});
+
+/** The longest time between two tokens of a stream, in ms. */
+async function longestGap(): Promise<number> {
   let longestMs = 0;
   let lastMs = performance.now();
-  const options = { maxTokens: 300, ignoreEos: true, temperature: 0 };
+  const options = { maxTokens: 200, ignoreEos: true, temperature: 0 };
   for await (const _ of llm.stream("A prefix is", options)) {
     longestMs = Math.max(longestMs, performance.now() - lastMs);
     lastMs = performance.now();
   }
-  isOver = true;
-  await Promise.all(storm);
-  await reader.close();
-  expect(longestMs).toBeLessThan(PAUSE_MS_MAX);
-});
+  return longestMs;
+}
 
 /** How long small requests take while something else runs, in ms. */
 async function waitsDuring(work: () => Promise<void>): Promise<number[]> {

@@ -3,11 +3,13 @@ import { EngineError } from "#base";
 import type { CacheAsk, ServedModel, TimedLook } from "#engine";
 
 /** Looks that wait; further ones are refused. */
-const WAITING_MAX = 32;
+const WAITING_MAX = 8;
 /** An answer is given again for so long. */
 const FRESH_MS = 250;
 /** At most this share of the engine's time goes to looks at the tree. */
 const LOOK_SHARE = 0.02;
+/** Longest wait between two looks: on a busy machine a look takes longer than it computes. */
+const REST_MS_MAX = 1000;
 /** Different questions whose answers are kept. */
 const KEPT_MAX = 16;
 
@@ -59,7 +61,7 @@ export class TreeLook {
     const waitMs = this.#dueMs - performance.now();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     const look = await model.look(ask);
-    this.#dueMs = performance.now() + look.tookMs / LOOK_SHARE;
+    this.#dueMs = performance.now() + Math.min(REST_MS_MAX, look.tookMs / LOOK_SHARE);
     return look;
   }
 
