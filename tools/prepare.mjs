@@ -1,5 +1,5 @@
-// Runs on `npm ci` in a checkout: builds TypeScript and the native library, so that a checkout is
-// ready to use.
+// Runs on `npm ci` in a checkout: builds TypeScript, the page and the native library, so that a
+// checkout is ready to use.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,6 +15,7 @@ const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.m
 if (existsSync(`${root}/src`) && existsSync(tsc)) {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
   run(process.execPath, [tsc, "-p", "packages/ai-sdk"]);
+  run(process.execPath, ["tools/build-dashboard.mjs"]);
 }
 run(process.execPath, ["tools/build-native.mjs"]);
 run(process.execPath, ["tools/build-grammar.mjs", "--if-missing"]);

@@ -40,6 +40,22 @@ export async function readApiKeys({
   return [inVariable];
 }
 
+/** For `--help`. */
+export const ADMIN_KEY_FILE_HELP =
+  "File with keys that also show texts of prompts on the page at /, one per line.";
+
+/** The admin keys of flags and file. Throws as `readApiKeys` does. */
+export async function readAdminKeys(
+  flags: readonly string[],
+  file: string | undefined,
+  warn: (message: string) => void,
+): Promise<string[]> {
+  return [
+    ...flags,
+    ...(file === undefined ? [] : await keysOfFile(file, "--admin-key-file", warn)),
+  ];
+}
+
 /**
  * The secrets of a fleet, from the file of `--cluster-secret-file`: the first one is sent, all are
  * accepted, so that it can be changed while workers run. Throws as `readApiKeys` does.

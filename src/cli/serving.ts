@@ -9,7 +9,7 @@ import {
   ServerOptions,
   type WorkerIdentity,
 } from "#server";
-import { API_KEY_FILE_HELP, readApiKeys } from "./api-keys.ts";
+import { ADMIN_KEY_FILE_HELP, API_KEY_FILE_HELP, readAdminKeys, readApiKeys } from "./api-keys.ts";
 import { cacheSizes, sizesText } from "./cache-sizes.ts";
 import { addEngineFlags, type LoadRequest, loadModel } from "./engine-flags.ts";
 import { SchemaFlags } from "./flags.ts";
@@ -31,6 +31,9 @@ const serverFlags = new SchemaFlags(ServerOptions, {
       "API key that clients must send as bearer token; may be repeated. Other users of the " +
       "machine see it in the list of processes, unlike a file or an environment variable. " +
       "(default: no key is needed)",
+    adminKey:
+      "Key that also shows texts of prompts on the page at /; may be repeated. Other users of " +
+      "the machine see it in the list of processes, unlike a file. (default: no key does)",
   },
 });
 
@@ -39,6 +42,7 @@ const SERVER_HEADING = "Server:";
 /** A command line of a command that serves a model. */
 export interface ServeFlags extends Readonly<Record<string, unknown>> {
   readonly apiKeyFile?: string;
+  readonly adminKeyFile?: string;
 }
 
 /** A server's part in a fleet. */
@@ -77,7 +81,9 @@ const ALONE: Departure = { drain: async () => {}, leave: async () => {} };
 export function addServeFlags(command: Command): void {
   serverFlags.addTo(command, SERVER_HEADING);
   const keyFile = new Option("--api-key-file <file>", API_KEY_FILE_HELP);
+  const adminFile = new Option("--admin-key-file <file>", ADMIN_KEY_FILE_HELP);
   command.addOption(keyFile.helpGroup(SERVER_HEADING));
+  command.addOption(adminFile.helpGroup(SERVER_HEADING));
   addEngineFlags(command);
 }
 
@@ -114,8 +120,9 @@ export async function serveModel(
     ...{ environment: process.env, warn: lines.warn },
   });
   const apiKey = [...keys, ...(role?.secrets ?? [])];
+  const adminKey = await readAdminKeys(options.adminKey ?? [], flags.adminKeyFile, lines.warn);
   // First of all, so that a port in use is detected before a model is loaded.
-  await using reserved = await reserveServer({ ...options, apiKey });
+  await using reserved = await reserveServer({ ...options, apiKey, adminKey });
   await using beside = (await openBeside?.(lines)) ?? null;
   await using llm = await loadModel({
     ...{ model, values: flags, draftsMs: MEASURE_MS },

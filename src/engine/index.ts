@@ -82,6 +82,7 @@ export {
   type StreamItem,
   type TextCodec,
   type TextFrame,
+  type TimedLook,
   type TokenPrompt,
   type ToolRun,
   type ToolSchema,
@@ -89,6 +90,8 @@ export {
   type ValueOf,
 } from "#engine/protocol";
 export {
+  type CacheAsk,
+  type CacheLook,
   isLost,
   type KvEvent,
   type KvEventItem,
@@ -97,6 +100,7 @@ export {
   type KvSnapshot,
   type LostKvEvents,
   type NumberedKvEvent,
+  type PrefixPicture,
   type RetentionConfig,
   type RetentionOptions,
   RetentionParams,

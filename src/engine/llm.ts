@@ -58,9 +58,10 @@ import {
   type ServedModel,
   type StreamItem,
   type TextCodec,
+  type TimedLook,
   warnOnce,
 } from "#engine/protocol";
-import { KvEventLog } from "#kvcache";
+import { type CacheAsk, KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
 
 /** `LLM.load`'s options: the engine's, and callbacks. */
@@ -92,8 +93,7 @@ interface ModelParts extends ModelFiles {
  * computes tokens on its own.
  *
  * Close it to free the model's memory: `await using llm = await LLM.load(…)`, or
- * `await llm.close()`. One that is never closed keeps its memory, but does not keep the process
- * alive.
+ * `await llm.close()`. One that is never closed keeps its memory, but not the process alive.
  */
 export class LLM implements ServedModel, AsyncDisposable {
   readonly info: ModelInfo;
@@ -105,6 +105,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    * passed: `llm.generate(prompt, { ...llm.defaultSampling, maxTokens: 64 })`.
    */
   readonly defaultSampling: SamplingDefaults;
+  readonly look = (ask: CacheAsk): Promise<TimedLook> => this.#client.look(ask);
   readonly #client: EngineClient;
   readonly #text: ModelText;
   readonly #settings: EngineOptions;
@@ -296,8 +297,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     return new LazyStream(async () => {
       const start = await checked();
       const { unreadTokensMax } = this.#settings;
-      const active = await start(prompt, { ...options, unreadTokensMax });
-      return active.items;
+      return (await start(prompt, { ...options, unreadTokensMax })).items;
     });
   }
 

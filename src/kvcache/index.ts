@@ -13,6 +13,7 @@
  *   table-prefixes.ts  fills tables with stored prefixes, in all groups of layers
  *   publisher.ts     publishes the blocks that tables hold
  *   forgetting.ts     empties the cache on request
+ *   cache-look.ts    what is where, for people: block-map.ts, prefix-picture.ts
  *   truncation.ts    cuts a conversation back
  *   public.ts        what users of the package import
  *
@@ -143,7 +144,16 @@ export {
   type TransferLevel,
 } from "#kvcache/levels";
 export { BLOCK_HASH_ALGORITHMS, type BlockHashAlgorithm, createBlockHasher } from "#kvcache/naming";
+export { CELL_BYTES, type LevelMap } from "./block-map.ts";
+export type { CacheAsk, CacheLook, PrefixTokens } from "./cache-look.ts";
 export { type CacheWindow, type KvCacheShape, OFFLOAD_PRIORITY_MIN } from "./cache-shape.ts";
 export type { CacheStats, LevelStats } from "./cache-stats.ts";
 export { KvCache } from "./kv-cache.ts";
+export type {
+  NodeName,
+  PrefixAsk,
+  PrefixPicture,
+  PrefixRun,
+  RunSegment,
+} from "./prefix-picture.ts";
 export type { StoredTail } from "./publisher.ts";

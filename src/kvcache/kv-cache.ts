@@ -27,6 +27,7 @@ import {
   type PoolStats,
   Swap,
 } from "#kvcache/levels";
+import { type CacheAsk, type CacheLook, lookInto } from "./cache-look.ts";
 import { booksShape, type CacheWindow, type KvCacheShape } from "./cache-shape.ts";
 import { type CacheStats, cacheStats } from "./cache-stats.ts";
 import { forgetCached, reset } from "./forgetting.ts";
@@ -51,6 +52,8 @@ export class KvCache {
   readonly peers: PeerBooks;
   /** Whether partly filled blocks at ends of sequences are stored. */
   readonly storesTails: boolean;
+  /** What is where, for people. Costs a bounded scan; see cache-look.ts. */
+  readonly look: (ask: CacheAsk) => CacheLook = (ask) => lookInto(this.#books, ask);
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
   readonly #publisher: Publisher;
@@ -163,9 +166,8 @@ export class KvCache {
 
   /**
    * Device blocks that stop being available when a block of a match is claimed: none when it is
-   * held on the device. A partial match that is copied costs one more, the copy; its own block then
-   * only counts if it is on the device. One in host memory stays there: a sequence that claims it
-   * whole in the same step pays for it.
+   * held on the device. A partial match that is copied costs one more, the copy; its own block only
+   * counts if it is on the device. In host memory it stays there: who claims it whole pays for it.
    */
   claimCost(block: BlockId): 0 | 1 {
     const { device } = this.#books;

@@ -3,11 +3,12 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
+import { ASSET_ROUTE } from "./dashboard/page-routes.ts";
 import { PROBE_PATHS } from "./request-log.ts";
 
-/** Paths without data of prompts, for load balancers, scrapers, and readers of the API. */
+/** Paths without data of prompts: for load balancers, scrapers, readers, a page that asks a key. */
 export const OPEN_PATHS: ReadonlySet<string> = new Set([
-  ...["/", "/docs", "/openapi.json"],
+  ...["/", ASSET_ROUTE, "/docs", "/openapi.json"],
   ...PROBE_PATHS,
 ]);
 const PREFLIGHT_SECONDS = 600;

@@ -61,7 +61,7 @@ export const GENERATION_PATHS: ReadonlySet<string> = new Set(GENERATION.map(({ p
 export function createApp(context: ServerContext): FastifyInstance {
   const { config, newId } = context;
   const app = createHttpApp({
-    ...{ config, newId, bodyBytesMax: bodyBytesMax(context) },
+    ...{ config, newId, bodyBytesMax: bodyBytesMax(context), adminKeys: config.adminKey },
     onRequestEnd: (request) => context.metrics.countRequest(request),
   });
   const routes = watchRoutes(app);

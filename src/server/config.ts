@@ -46,6 +46,14 @@ export const ServerOptions = z
         "Model names that clients may request; the first is shown in answers. none: the " +
           "model's own.",
       ),
+    adminKey: z
+      .array(z.string().min(1))
+      .default([])
+      .describe(
+        "Keys that also show texts of prompts on the page at /, and are accepted as API keys; " +
+          "none: no request does. `perigee serve` also takes --admin-key-file, which others " +
+          "cannot read in the list of processes.",
+      ),
     requestBytesMax: z
       .int()
       .positive()

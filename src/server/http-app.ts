@@ -33,6 +33,8 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 /** What an application without routes is made of. */
 export interface HttpAppParts {
   readonly config: HttpConfig;
+  /** Accepted like API keys, where those are needed. Default: none. */
+  readonly adminKeys?: readonly string[];
   /** Longest body of a request, in bytes; half of it may be numbers. */
   readonly bodyBytesMax: number;
   /** A fresh random id. */
@@ -45,7 +47,7 @@ export interface HttpAppParts {
 
 /** An application without routes; it does not listen yet. */
 export function createHttpApp(parts: HttpAppParts): FastifyInstance {
-  const { config } = parts;
+  const { config, adminKeys = [] } = parts;
   const app = newFastify(parts);
   app.removeContentTypeParser("text/plain");
   parseJson(app, parts);
@@ -58,7 +60,7 @@ export function createHttpApp(parts: HttpAppParts): FastifyInstance {
   if (config.enableRequestIdHeaders) echoRequestIds(app);
   logRequests(app, parts.onRequestEnd);
   allowOrigins(app, config.corsOrigins);
-  requireApiKey(app, config.apiKey);
+  if (config.apiKey.length > 0) requireApiKey(app, [...config.apiKey, ...adminKeys]);
   answerFailures(app);
   return app;
 }

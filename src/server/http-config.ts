@@ -13,6 +13,11 @@ export const httpFields = {
         "`perigee serve` also takes --api-key-file (one key per line, # begins a comment) and, " +
         "where no key is given, the variable PERIGEE_API_KEY.",
     ),
+  dashboardViewersMax: z
+    .int()
+    .nonnegative()
+    .default(16)
+    .describe("Most pages that may watch the server at once; further ones get 429. 0: none may."),
   requestValuesMax: z
     .int()
     .positive()

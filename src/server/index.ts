@@ -28,6 +28,7 @@
  *                         metrics-cache.ts have their names and values, metric.ts the form of one
  *   http-errors.ts        the only mapping from error codes to HTTP
  *   kv-events/            KV cache events: polled, streamed, or published over ZeroMQ
+ *   dashboard/            the page at /, and the stream of the server's state that it shows
  *   admission.ts          running requests and their limit; draining
  *   access.ts             API keys, web origins; whose a request is
  *   body-limit.ts         longest body
@@ -51,6 +52,9 @@ export { ANTHROPIC } from "./anthropic/anthropic-dialect.ts";
 export { messagesPromptTokens } from "./anthropic/message-prompt.ts";
 export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
+export { namedEvent } from "./dashboard/live-feed.ts";
+export { pageRoutes } from "./dashboard/page-routes.ts";
+export { Viewers } from "./dashboard/viewers.ts";
 export { type Dialect, OPENAI } from "./dialect.ts";
 export { EventStream, eventText } from "./event-stream.ts";
 export type { Admit, ServerExtension } from "./extension.ts";

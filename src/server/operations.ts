@@ -3,6 +3,7 @@ import type { FastifyInstance } from "fastify";
 import { EngineError } from "#base";
 import type { EngineHealth } from "#engine";
 import type { ServerContext } from "./context.ts";
+import { pageRoutes } from "./dashboard/page-routes.ts";
 import { httpFailure } from "./http-errors.ts";
 import { loadRoutes } from "./load-routes.ts";
 import { ResponseShelves } from "./openai/responses/response-store.ts";
@@ -31,7 +32,7 @@ export function operationRoutes(app: FastifyInstance, context: ServerContext): v
     app.get(path, async () => modelInfo(context));
   }
   loadRoutes(app, context);
-  app.get("/", async () => ({
+  pageRoutes(app, () => ({
     name: "perigee",
     version,
     model: context.modelNames[0],
@@ -72,6 +73,7 @@ const ENDPOINTS = [
   "GET /v1/models",
   "POST /tokenize",
   "POST /detokenize",
+  "GET /dashboard/events",
   "POST /kv_cache_events",
   "GET /kv_cache_events/stream",
   "GET /openapi.json",
@@ -120,7 +122,7 @@ function readinessProblem(context: ServerContext): EngineError | null {
 /** Model, state and options for operators, without the API keys. */
 function serverInfo(context: ServerContext): unknown {
   const { model, config, modelNames, version, admission } = context;
-  const { apiKey, ...options } = config;
+  const { apiKey, adminKey, ...options } = config;
   return {
     version,
     // SGLang's routers read these, and take nothing else where `model` is no text.
@@ -139,6 +141,7 @@ function serverInfo(context: ServerContext): unknown {
     kv_cache_hash_algo: model.kvEvents.hashAlgorithm,
     kv_events: kvEventsInfo(context),
     api_keys: apiKey.length,
+    admin_keys: adminKey.length,
     options,
   };
 }

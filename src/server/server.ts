@@ -20,6 +20,7 @@ import {
   type ServerOptions,
 } from "./config.ts";
 import { createContext, type KeptResponses, type ServerContext } from "./context.ts";
+import { dashboardRoutes } from "./dashboard/dashboard-routes.ts";
 import type { ServerExtension } from "./extension.ts";
 import { openApp } from "./http-app.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
@@ -174,6 +175,7 @@ async function serve(
     },
   });
   kvFillRoute(app, context, fleetSecrets);
+  dashboardRoutes(app, context, { askOthers: (take) => threads.askNews(take) });
   const answerHere = await openApp(app);
   if (isShared(model)) {
     const { log } = app;

@@ -99,6 +99,12 @@ const paths: readonly string[] = [
   ...["/kv_cache_events/stream?after=x", "/kv_cache_events/stream?after=-2", "/metrics?%00"],
   ...["/kv_cache_events/stream?runs=%00", "/kv_cache_events/stream?runs=packed&runs=x"],
   ...["/kv_cache_events/stream?after=99999999999999999", "/server_info?__proto__[x]=1", "/?a=%zz"],
+  ...[
+    "/dashboard/prefixes?runs=1e9",
+    "/dashboard/prefixes?node=-1&serial=0",
+    "/dashboard/text?node=x",
+  ],
+  ...["/dashboard/events?view=%00", "/dashboard/events?view=a&view=b", "/dashboard/assets/%2e%2e"],
   ...["http://other.example/health", "/v1/completions?stream=true", "/%F0%9F%98%80", "/\u00ff"],
   ...[`/${"a".repeat(15_000)}`, `/v1/models/${"a".repeat(5_000)}`, `/${"a/".repeat(4_000)}`],
 ];
@@ -144,6 +150,7 @@ const ROUTES = ["/v1/completions", "/v1/chat/completions", "/tokenize", "/kv_cac
 const ALL_PATHS = [
   ...[...ROUTES, "/v1/embeddings", "/detokenize", "/v1/models", "/v1/models/pocket", "/health"],
   ...["/ping", "/version", "/metrics", "/server_info", "/", "/nothing"],
+  ...["/dashboard/prefixes", "/dashboard/text", "/dashboard/assets/index.js"],
 ];
 
 /** A wire case; its name says its kind. */

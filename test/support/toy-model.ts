@@ -131,6 +131,11 @@ export class ToyModel implements ServedModel {
     return this.#running;
   }
 
+  /** Those that listen to it now. */
+  get listenerCount(): number {
+    return this.#listeners.size;
+  }
+
   async forgetCached(): Promise<void> {
     this.#prefixes.clear();
   }

@@ -26,6 +26,7 @@ const TEST_ONLY_FOLDERS = [
   "contracts",
   "fuzz",
   "hostile",
+  "dashboard",
   "chaos",
   "fixtures",
   "support",

@@ -7,6 +7,7 @@ import type { BodyBudget } from "./body-budget.ts";
 import type { RouterContext } from "./context.ts";
 import { explainRoutes } from "./explain.ts";
 import { metricsRoute } from "./fleet-metrics.ts";
+import { fleetPage } from "./fleet-page.ts";
 import { kvEventRoutes } from "./kv-events-route.ts";
 import { modelsRoutes } from "./models-route.ts";
 import { operationRoutes } from "./operations.ts";
@@ -39,6 +40,7 @@ export function createRouterApp({ config, texts, requests, bodies }: AppParts): 
 
 export function addRoutes(app: FastifyInstance, context: RouterContext): void {
   operationRoutes(app, context);
+  fleetPage(app, context);
   modelsRoutes(app, context);
   relayRoutes(app, context);
   responseRoutes(app, context);

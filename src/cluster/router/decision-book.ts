@@ -3,6 +3,8 @@ import type { DecisionRecord, ServiceWatch } from "#cluster/conductor";
 /** Requests whose decisions are kept; and decisions of one: it may be sent several times. */
 const REQUESTS_MAX = 2048;
 const OF_REQUEST_MAX = 8;
+/** Decisions that are kept in their order, for those who watch. */
+const LAST_MAX = 64;
 
 export interface DecisionBookParts {
   readonly metrics: ServiceWatch;
@@ -15,9 +17,23 @@ export class DecisionBook implements ServiceWatch {
   readonly #parts: DecisionBookParts;
   /** In the order in which requests were seen first. */
   readonly #lines = new Map<string, string[]>();
+  /** The last ones of all, the oldest first. */
+  #last: string[] = [];
+  #count = 0;
 
   constructor(parts: DecisionBookParts) {
     this.#parts = parts;
+  }
+
+  /** Decisions since the start. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Decisions behind the first `count` ones, as lines, as far as they are kept. */
+  since(count: number): readonly string[] {
+    const news = Math.min(this.#last.length, Math.max(0, this.#count - count));
+    return this.#last.slice(this.#last.length - news);
   }
 
   /** Lines of JSON, the oldest first; none: it was not seen, or is forgotten. */
@@ -29,6 +45,10 @@ export class DecisionBook implements ServiceWatch {
     const { metrics, log } = this.#parts;
     metrics.decided(record);
     log?.add(record.line);
+    this.#count++;
+    this.#last.push(record.line);
+    // In one go now and then: a shift for each decision moves all that is kept.
+    if (this.#last.length === 2 * LAST_MAX) this.#last = this.#last.slice(-LAST_MAX);
     if (record.request === "") return;
     const lines = this.#lines.get(record.request);
     if (lines !== undefined) {

@@ -32,6 +32,7 @@
  *                         prompt-usage.ts: and what workers say of it
  *   models-route.ts, operations.ts, explain.ts, kv-events-route.ts, fleet-metrics.ts,
  *   worker-metrics.ts     routes that the router answers itself; status-watch.ts: lines for the log
+ *   fleet-page.ts         the page at /, and the stream of what the router sees
  *   roles-route.ts        an operator changes roles of workers: role-orders.ts, one list at a time;
  *                         role-news.ts asks and tells workers; role-balancer.ts: the conductor does
  *                         (told-loads.ts: with other routers, role-balancer-metrics.ts counts);

@@ -23,7 +23,6 @@ export function operationRoutes(app: FastifyInstance, context: RouterContext): v
   for (const path of ["/server_info", "/get_server_info"]) {
     app.get(path, async () => serverInfo(context));
   }
-  app.get("/", async () => ({ name: "perigee router", version: context.version }));
 }
 
 /** Null: some worker takes requests. */

@@ -19,9 +19,10 @@ import {
   type ReadyMessage,
   type RequestKey,
   type StepMessage,
+  type TimedLook,
   type ToEngine,
 } from "#engine/protocol";
-import { KvEventLog, type KvSnapshot } from "#kvcache";
+import { type CacheAsk, KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
 import { listenTo } from "./abort-listener.ts";
 import type { ActiveRequest } from "./active-request.ts";
@@ -89,6 +90,7 @@ export class EngineClient {
   readonly #requests = new Map<RequestKey, ActiveRequest>();
   readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
   readonly #snapshots = new PendingAsks<KvSnapshot>();
+  readonly #looks = new PendingAsks<TimedLook>();
   readonly #forgettings = new PendingAsks<void>();
   readonly #fills = new PendingAsks<KvFillResult>();
   #loading: PendingLoad | null = null;
@@ -234,6 +236,12 @@ export class EngineClient {
     return this.#ask(this.#snapshots, (key) => ({ type: "kvSnapshot", key }));
   }
 
+  /** What the cache has where. Rejects without a cache, and when the engine is gone. */
+  async look(ask: CacheAsk): Promise<TimedLook> {
+    if (this.#health.state === "dead") this.checkReady();
+    return this.#ask(this.#looks, (key) => ({ type: "look", key, ask }));
+  }
+
   /** Forgets cached blocks; those that are held stay. Rejects when the engine is gone. */
   async forgetCached(): Promise<void> {
     if (this.#health.state === "dead") this.checkReady();
@@ -286,6 +294,10 @@ export class EngineClient {
         break;
       case "kvSnapshot":
         this.#snapshots.answer(message.key, message.snapshot);
+        this.#checkIdle();
+        break;
+      case "looked":
+        this.#looks.answer(message.key, message.look);
         this.#checkIdle();
         break;
       case "forgotten":
@@ -361,7 +373,7 @@ export class EngineClient {
   }
 
   get #asks() {
-    return [this.#snapshots, this.#forgettings, this.#fills] as const;
+    return [this.#snapshots, this.#looks, this.#forgettings, this.#fills] as const;
   }
 
   #ask<Answer>(asks: PendingAsks<Answer>, message: (key: RequestKey) => ToEngine) {

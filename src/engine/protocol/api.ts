@@ -2,6 +2,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
+  CacheAsk,
   KvEventItem,
   KvEventReader,
   KvSnapshot,
@@ -23,6 +24,7 @@ import type { KvFillOptions, KvFillResult } from "./kv-fill.ts";
 import type { KvSourceOptions } from "./kv-source.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
 import type { EngineStats } from "./stats.ts";
+import type { TimedLook } from "./timed-look.ts";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
 export type Prompt = string | TokenPrompt;
@@ -386,6 +388,8 @@ export interface ServedModel {
    * few more. The others start when one ends, so that the queue keeps room for other callers.
    */
   requestsAtOnce(n: number): number;
+  /** What the cache has where, for people: a bounded scan. Absent if unsupported. */
+  look?(ask: CacheAsk): Promise<TimedLook>;
   /** Forgets cached blocks, those of running requests apart. Absent if unsupported. */
   forgetCached?(): Promise<void>;
   /** Fetches blocks from another engine for later requests. Absent if unsupported. */

@@ -1,7 +1,8 @@
 /**
  * engine/protocol: messages between the caller's thread and the engine's, and plain types.
  *
- *   api.ts          arguments and results of callers; stats.ts: counts of an engine
+ *   api.ts          arguments and results of callers; stats.ts: counts of an engine;
+ *                   timed-look.ts: what its cache has where
  *   chat.ts         tools, results and events of conversations
  *   config.ts       how a model is loaded and run
  *   mock-config.ts  costs in place of a model; kv-transfer-config.ts: blocks that travel
@@ -118,6 +119,7 @@ export type {
   MoveReport,
 } from "./stats.ts";
 export { beginning } from "./text-beginning.ts";
+export type { TimedLook } from "./timed-look.ts";
 export { forEachRow, packOutputs, plainOutput } from "./token-rows.ts";
 export { warnOnce } from "./warn-once.ts";
 export { engineDeath, fromWire, requestFailure, stepFailure, toWire } from "./wire-error.ts";

@@ -4,7 +4,7 @@
  */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "#base";
-import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
+import type { CacheAsk, KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
 import type { DraftKind, PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { DraftShape } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
@@ -14,6 +14,7 @@ import type { EarlierTokens } from "./earlier-tokens.ts";
 import type { KvFill, KvFillResult } from "./kv-fill.ts";
 import type { KvSource } from "./kv-source.ts";
 import type { CacheReport, EngineStats } from "./stats.ts";
+import type { TimedLook } from "./timed-look.ts";
 
 /**
  * Identifies one request between the threads. Never used twice, so that late output of an aborted
@@ -148,6 +149,8 @@ export type ToEngine =
   | { readonly type: "kvSnapshot"; readonly key: RequestKey }
   /** Forgets cached blocks; those that are held stay. */
   | { readonly type: "forgetCached"; readonly key: RequestKey }
+  /** Looks into the cache, for people. */
+  | { readonly type: "look"; readonly key: RequestKey; readonly ask: CacheAsk }
   /** Fetches blocks that no request waits for. */
   | { readonly type: "fill"; readonly key: RequestKey; readonly fill: KvFill }
   /** A later client's warning, to be passed to the first client. */
@@ -244,6 +247,8 @@ export type FromEngine =
   | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }
   /** The answer to a message of that name; follows all events that it contains. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey; readonly snapshot: KvSnapshot }
+  /** The answer to `look`. */
+  | { readonly type: "looked"; readonly key: RequestKey; readonly look: TimedLook }
   /** The answer to a message of that name. */
   | { readonly type: "forgotten"; readonly key: RequestKey }
   /** The answer to `fill`; where it failed, `refused` is. */

@@ -12,7 +12,7 @@ import type {
   StageTimes,
 } from "#engine/protocol";
 import type { CacheMemory } from "#engine/tiers";
-import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
+import type { CacheAsk, CacheLook, KvSnapshot, NumberedKvEvent } from "#kvcache";
 import type { WeightSupply } from "#models";
 import type { CountedMemory } from "./cache-stats.ts";
 import type { ExchangeWay } from "./exchange-way.ts";
@@ -56,6 +56,8 @@ export interface KvEventOutlet {
   takeEvents(): readonly NumberedKvEvent[];
   /** The contents that the taken events add up to; null where events are off. */
   snapshot(): KvSnapshot | null;
+  /** What is where: a bounded scan. */
+  look(ask: CacheAsk): CacheLook;
   /** Forgets cached blocks; those that are held stay. */
   forgetCached(): void;
 }

@@ -64,6 +64,7 @@ export class ServiceClients {
     switch (message.type) {
       case "refused":
       case "kvSnapshot":
+      case "looked":
       case "forgotten":
       case "filled":
         this.#postTo(clientOf(message.key), message);

@@ -23,6 +23,9 @@ const NO_KV_EVENTS =
   "Cannot take a snapshot: the model must have a KV cache that records events, this one has " +
   "none; load it with eventBufferMax above 0";
 
+const NO_CACHE =
+  "Cannot look into the cache: the model must have one, this one has none; load a decoder";
+
 /** How old the cache's posted statistics may be while steps run: posting them costs some 20 µs. */
 const CACHE_STATS_INTERVAL_MS = 100;
 
@@ -124,6 +127,9 @@ export class EngineService {
         break;
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
+        break;
+      case "look":
+        this.#try(message.key, (loaded) => this.#look(message, loaded));
         break;
       case "forgetCached":
         this.#try(message.key, (loaded) => this.#forgetCached(message.key, loaded));
@@ -265,6 +271,14 @@ export class EngineService {
     const snapshot = loaded.kvEvents?.snapshot() ?? null;
     if (snapshot === null) throw new EngineError("INVALID_ARGUMENT", NO_KV_EVENTS);
     this.#clients.post({ type: "kvSnapshot", key, snapshot });
+  }
+
+  #look({ key, ask }: Extract<ToEngine, { type: "look" }>, { kvEvents }: LoadedEngine): void {
+    if (kvEvents === null) throw new EngineError("INVALID_ARGUMENT", NO_CACHE);
+    const startedMs = this.#clock.nowMs();
+    const look = kvEvents.look(ask);
+    const tookMs = this.#clock.nowMs() - startedMs;
+    this.#clients.post({ type: "looked", key, look: { ...look, tookMs } });
   }
 
   /** Between steps: blocks of steps that have begun are held. */

@@ -10,6 +10,7 @@
  */
 import { assert, intAt } from "#base";
 import type { BlockId } from "./block-id.ts";
+import { nodeId } from "./block-place.ts";
 import type { BlockTable } from "./block-table.ts";
 import type { CacheLevel } from "./cache-level.ts";
 import { type BlockPlace, type NodeId, type PartialFind, PrefixTree } from "./prefix-tree.ts";
@@ -76,6 +77,7 @@ export class ContentIndex {
     | "tokensOf"
     | "lengthOf"
     | "extraOf"
+    | "onlyChildOf"
     | "nodeCount"
     | "scopeCount"
   > {
@@ -108,6 +110,12 @@ export class ContentIndex {
 
   has(block: BlockId): boolean {
     return this.#tree.has(block);
+  }
+
+  /** Whether a number is that of a node with contents. */
+  isStored(node: number): boolean {
+    const isNumber = Number.isInteger(node) && node >= 0 && node < this.#serials.length;
+    return isNumber && this.#tree.lengthOf(nodeId(node)) > 0;
   }
 
   /** Distinguishes a node's contents from earlier ones of its number; changes on their removal. */

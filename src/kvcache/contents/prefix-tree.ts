@@ -265,6 +265,12 @@ export class PrefixTree {
     return this.#get(node, CHILDREN) !== NONE;
   }
 
+  /** A node's child where it has exactly one; else null. */
+  onlyChildOf(node: NodeId): NodeId | null {
+    const link = this.#get(node, CHILDREN);
+    return link === NONE || this.#siblings.parts(link) !== null ? null : nodeId(link);
+  }
+
   /** Whether a node has more than one child. */
   hasSeveralChildren(node: NodeId): boolean {
     const link = this.#get(node, CHILDREN);

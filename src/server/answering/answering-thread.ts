@@ -12,6 +12,7 @@ import { LLM } from "#engine";
 import { Admission } from "../admission.ts";
 import { createApp, GENERATION_PATHS } from "../app.ts";
 import { createContext } from "../context.ts";
+import { RequestWatch } from "../dashboard/request-watch.ts";
 import { EngineMetrics } from "../metrics.ts";
 import { noteRelayed } from "../request-log.ts";
 import { forward } from "./forward.ts";
@@ -21,6 +22,9 @@ import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-mess
 
 /** Maximum wait for forwarded requests when the thread closes. */
 const FORWARDS_MS = 1000;
+
+/** Without a question for so long, the thread does not listen for news any more. */
+const NEWS_MS = 3000;
 
 /** The parts of a serving thread. */
 interface Serving {
@@ -39,6 +43,8 @@ class AnsweringThread {
     this.#post({ type: "responses", ask, what }),
   );
   #serving: Serving | null = null;
+  #watch: RequestWatch | null = null;
+  #watchEnd: NodeJS.Timeout | null = null;
 
   constructor({ place, counters }: ThreadData, port: MessagePort) {
     this.#place = place;
@@ -59,6 +65,9 @@ class AnsweringThread {
         break;
       case "responses":
         this.#responses.receive(message.ask, message.reply);
+        break;
+      case "news":
+        this.#tellNews();
         break;
       case "drain":
         void this.#serving?.admission.drain().then(() => this.#post({ type: "drained" }));
@@ -146,10 +155,25 @@ class AnsweringThread {
     this.#post({ type: "metrics", ask, metrics });
   }
 
+  /** Listens from the first question on, until there are none. */
+  #tellNews(): void {
+    if (this.#serving === null) return;
+    if (this.#watchEnd !== null) clearTimeout(this.#watchEnd);
+    this.#watch ??= new RequestWatch(this.#serving.model);
+    this.#watchEnd = setTimeout(() => this.#stopWatch(), NEWS_MS).unref();
+    this.#post({ type: "news", news: this.#watch.take() });
+  }
+
+  #stopWatch(): void {
+    this.#watch?.close();
+    this.#watch = null;
+  }
+
   /** Sends the main thread's answers to forwarded requests, then ends all connections. */
   async #close(): Promise<void> {
     const late = new Promise((resolve) => setTimeout(resolve, FORWARDS_MS).unref());
     await Promise.race([Promise.all(this.#forwards), late]);
+    this.#stopWatch();
     if (this.#serving !== null) {
       const { app, metrics, model } = this.#serving;
       await app.close();

@@ -4,6 +4,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { FastifyBaseLogger } from "fastify";
 import { messageOf } from "#base";
 import type { ModelConnection, ServedModel } from "#engine";
+import type { RequestNews } from "../dashboard/request-watch.ts";
 import { type MetricsSnapshot, sumOf } from "../metrics.ts";
 import type { ResponseStore } from "../openai/responses/response-store.ts";
 import { canHandOver, handOver } from "./handover.ts";
@@ -77,6 +78,11 @@ export class AnsweringThreads {
   async metrics(): Promise<readonly MetricsSnapshot[]> {
     const told = await Promise.all(this.#ready().map((thread) => thread.metrics()));
     return [...this.#ended, ...told.filter((snapshot) => snapshot !== null)];
+  }
+
+  /** Asks each thread what happened there since the last call; it is told when it answers. */
+  askNews(take: (news: RequestNews) => void): void {
+    for (const thread of this.#ready()) thread.askNews(take);
   }
 
   /** Settles when no request runs on any thread. */

@@ -1,5 +1,6 @@
 import { closeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
+import type { RequestNews } from "../dashboard/request-watch.ts";
 import type { MetricsSnapshot } from "../metrics.ts";
 import type { ResponsesAsk, ResponsesReply } from "./remote-responses.ts";
 import type { SharedPlaces } from "./shared-places.ts";
@@ -45,6 +46,7 @@ export class ThreadHandle {
   #asks = 0;
   readonly #asked = new Map<number, () => void>();
   #onDrained: (() => void) | null = null;
+  #onNews: ((news: RequestNews) => void) | null = null;
 
   /** Starts the thread, which loads its code at once. */
   constructor(place: number, places: SharedPlaces, events: ThreadEvents) {
@@ -115,6 +117,12 @@ export class ThreadHandle {
     return this.#metrics;
   }
 
+  /** Has what happened since the last call told to `take`. */
+  askNews(take: (news: RequestNews) => void): void {
+    this.#onNews = take;
+    this.#post({ type: "news" });
+  }
+
   /** Stops admission of requests; settles when none runs. */
   drain(): Promise<void> {
     const drained = new Promise<void>((resolve) => {
@@ -159,6 +167,9 @@ export class ThreadHandle {
       case "metrics":
         this.#metrics = message.metrics;
         this.#asked.get(message.ask)?.();
+        break;
+      case "news":
+        this.#onNews?.(message.news);
         break;
       case "drained":
         this.#onDrained?.();

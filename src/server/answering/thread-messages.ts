@@ -2,6 +2,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { ModelConnection } from "#engine";
 import type { ServerConfig } from "../config.ts";
+import type { RequestNews } from "../dashboard/request-watch.ts";
 import type { MetricsSnapshot } from "../metrics.ts";
 import type { ResponsesAsk, ResponsesReply } from "./remote-responses.ts";
 
@@ -30,6 +31,8 @@ export type ToThread =
   | { readonly type: "metrics"; readonly ask: number }
   /** The answer to a thread's `responses`. */
   | { readonly type: "responses"; readonly ask: number; readonly reply: ResponsesReply }
+  /** Requests what happened since the last such message, for the page. */
+  | { readonly type: "news" }
   /** Stops admission; requests `drained` when no request runs. */
   | { readonly type: "drain" }
   /** Aborts the running requests. */
@@ -45,4 +48,5 @@ export type FromThread =
   | { readonly type: "metrics"; readonly ask: number; readonly metrics: MetricsSnapshot }
   /** Asks for kept responses, or keeps one. */
   | { readonly type: "responses"; readonly ask: number; readonly what: ResponsesAsk }
+  | { readonly type: "news"; readonly news: RequestNews }
   | { readonly type: "drained" };
