@@ -13,7 +13,8 @@ function run(command, args) {
 
 const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));
 if (existsSync(`${root}/src`) && existsSync(tsc)) {
+  console.error("perigee: compiling TypeScript");
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
 }
-run(process.execPath, ["tools/build-native.mjs"]);
+run(process.execPath, ["tools/build-native.mjs", "--own"]);
 run(process.execPath, ["tools/build-grammar.mjs", "--if-missing"]);
