@@ -9,7 +9,7 @@
 // --own leaves out instruction sets that this machine's processor would not choose, as an
 // installation does. --if-missing builds nothing where all libraries are there, or the package that
 // has them prebuilt.
-// --portable makes them for that package, packages/native-<platform>: for glibc 2.17 and newer,
+// --portable makes them for that package, packages/native-<platform>: for glibc 2.28 and newer,
 // with the compiler's run-time libraries inside. --platform names another platform, for which
 // Debian's cross-compiler is taken, or CXX.
 // --sanitize checks addresses and undefined behaviour (GCC's or Clang's sanitizers) and puts the

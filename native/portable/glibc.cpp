@@ -1,18 +1,20 @@
 // What GCC's static run-time libraries take from newer versions of glibc than the oldest that our
 // prebuilt libraries run on (tools/native/old-glibc.mjs). Linked into those alone, and hidden.
-// Checked: tools/try-install.mjs runs the libraries, `npm run native -- --portable` their symbols.
-#include <dlfcn.h>
+// Checked: tools/build-native.mjs --portable looks at symbols, tools/try-install.mjs runs it all.
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cstddef>
-#include <cstdint>
+// No header of glibc is included that declares what is defined here.
+#define HIDDEN __attribute__((visibility("hidden")))
 
-#define HIDDEN extern "C" __attribute__((visibility("hidden")))
+extern "C" {
+long syscall(long number, ...);
 
 struct stat;
 
 // glibc 2.32. False: libstdc++ counts references atomically, as with older versions of glibc.
+HIDDEN extern char __libc_single_threaded;
 HIDDEN char __libc_single_threaded = 0;
 
 // glibc 2.35, asked by libgcc's unwinder, which then goes through the loaded objects itself.
@@ -36,3 +38,4 @@ HIDDEN int fstat(int fd, struct stat* into) {
 
 // glibc 2.30.
 HIDDEN int gettid() { return static_cast<int>(syscall(SYS_gettid)); }
+}  // extern "C"

@@ -5,10 +5,11 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 
-/** Older than any glibc that Node 20 runs on (2.28); the first of 64-bit ARM. */
-export const GLIBC_MAX = "2.17";
+/** The oldest that Node 20 itself runs on. */
+export const GLIBC_MAX = "2.28";
 
-const STUBBED = ["libc.so.6", "libm.so.6"];
+/** Each where a compiler has it; the loader's name is that of its processor. */
+const STUBBED = ["libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
 
 function output(command, args) {
   const ran = spawnSync(command, args, { encoding: "utf8", maxBuffer: 2 ** 26 });
@@ -83,14 +84,15 @@ function makeStub(compiler, library, folder) {
  */
 export function oldGlibcFlags(compiler, folder) {
   mkdirSync(folder, { recursive: true });
-  const stubs = STUBBED.map((name) => {
-    const library = output(compiler, [`-print-file-name=${name}`]).trim();
-    if (library === name) throw new Error(`${compiler} has no ${name}`);
-    return makeStub(compiler, library, folder);
-  });
+  const find = (name) => output(compiler, [`-print-file-name=${name}`]).trim();
+  // What a compiler does not have it names as it was asked.
+  const libraries = STUBBED.map(find).filter((path) => path.includes("/"));
+  const stubs = libraries.map((library) => makeStub(compiler, library, folder));
   // Twice: the static libraries need each other.
   const runtime = ["-l:libstdc++.a", "-lgcc_eh", "-lgcc"];
-  return ["-nodefaultlibs", "-Wl,-z,defs", ...runtime, ...runtime, ...stubs];
+  // Functions that each library has a copy of, such as atexit.
+  const own = find("libc_nonshared.a");
+  return ["-nodefaultlibs", "-Wl,-z,defs", ...runtime, ...runtime, own, ...stubs];
 }
 
 /** The newest version of glibc that a library asks for; "0" for none. */
