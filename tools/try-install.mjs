@@ -68,7 +68,10 @@ function tarballs() {
   const wanted = [`perigee-native-${platform}-`, "perigee-"];
   return wanted.map((start) => {
     const found = readdirSync(release).find(
-      (name) => name.endsWith(".tgz") && name.startsWith(start) && /-\d[^-]*\.tgz$/.test(name) &&
+      (name) =>
+        name.endsWith(".tgz") &&
+        name.startsWith(start) &&
+        /-\d[^-]*\.tgz$/.test(name) &&
         (start !== "perigee-" || /^perigee-\d/.test(name)),
     );
     if (found === undefined) throw new Error(`${release} has no ${start}*.tgz`);
