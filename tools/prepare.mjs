@@ -15,6 +15,7 @@ const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.m
 if (existsSync(`${root}/src`) && existsSync(tsc)) {
   console.error("perigee: compiling TypeScript");
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
+  run(process.execPath, ["tools/declaration-texts.mjs"]);
 }
 run(process.execPath, ["tools/build-native.mjs", "--own"]);
 run(process.execPath, ["tools/build-grammar.mjs", "--if-missing"]);

@@ -1,10 +1,10 @@
 /*
  * node tools/release.mjs [--tag v0.1.0] [--out release] [--platforms linux-x64,linux-arm64]
  *
- * Makes what a release has, in a folder: the tarballs of perigee and of the native libraries of each
- * platform, SHA256SUMS of them, and a software bill of materials (CycloneDX). With --tag all is made
- * from that tag, in a copy of the repository of its own; without, from the checkout as it is, to
- * try it. Linux; other platforms need their compiler (tools/build-native.mjs says which).
+ * Makes what a release has, in a folder: the tarballs of perigee and of the native libraries of
+ * each platform, SHA256SUMS of them, and a software bill of materials (CycloneDX). With --tag all
+ * is made from that tag, in a copy of the repository of its own; without, from the checkout as it
+ * is, to try it. Linux; other platforms need their compiler (tools/build-native.mjs says which).
  *
  * Ends with 1 where a tarball is larger than 80 MB. tools/try-install.mjs tries the result.
  */
@@ -114,6 +114,7 @@ function makeAll(out, platforms) {
   mkdirSync(out, { recursive: true });
   say("TypeScript");
   run(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], root);
+  run(process.execPath, ["tools/declaration-texts.mjs"], root);
   for (const platform of platforms) {
     say(`native libraries of ${platform}`);
     const words = ["tools/build-native.mjs", "--portable", "--platform", platform];
