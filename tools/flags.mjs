@@ -69,9 +69,9 @@ function showThatItRuns() {
 /**
  * `parseArgs` with two more types: `number`, and `numbers`, a list with commas; both may have a
  * `min`, and defaults that are numbers. A text flag with `published`, a file of results, has what
- * `resultFile` says, and the script --publish. --help prints how the script that runs describes itself; a
- * flag that it does not have, a missing value or one that is no number ends the process with one
- * line and code 2.
+ * `resultFile` says, and the script --publish. --help prints how the script that runs describes
+ * itself; a flag that it does not have, a missing value or one that is no number ends the process
+ * with one line and code 2.
  */
 export function readFlags({ options, ...config }) {
   const numeric = Object.entries(options).filter(([, option]) => isNumeric(option));
