@@ -82,7 +82,16 @@ function tarballs() {
 
 function install(folder, env) {
   const [native, main] = tarballs();
-  const manifest = { name: "trial", private: true, type: "module" };
+  // yarn asks the registry for optional packages that another package wants, unless it is told.
+  const resolutions = Object.fromEntries(
+    readdirSync(release).flatMap((name) => {
+      const [, other] = /^perigee-native-(.*)-\d[^-]*\.tgz$/.exec(name) ?? [];
+      return other === undefined
+        ? []
+        : [[`@perigee/native-${other}`, `file:${join(release, name)}`]];
+    }),
+  );
+  const manifest = { name: "trial", private: true, type: "module", resolutions };
   writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
   const commands = {
     npm: ["npm", ["install", "--no-audit", "--no-fund", native, main]],
