@@ -24,7 +24,7 @@ const { values: flags } = readFlags({
     requests: { type: "number", default: 20000, min: 1 },
     capacity: { type: "string", default: "2000,5000,10000" },
     trace: { type: "string" },
-    out: { type: "string", default: `${root}bench/results/eviction.json` },
+    out: { type: "string", published: `${root}bench/results/eviction.json` },
   },
 });
 

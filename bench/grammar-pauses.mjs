@@ -17,7 +17,7 @@ const { values: flags } = readFlags({
   options: {
     runs: { type: "number", default: 3, min: 1 },
     samples: { type: "number", default: 8, min: 1 },
-    output: { type: "string", default: "bench/results/grammar-pauses.json" },
+    output: { type: "string", published: "bench/results/grammar-pauses.json" },
   },
 });
 const STREAMS = 8;

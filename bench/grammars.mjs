@@ -15,7 +15,7 @@ import { describeMachine } from "./machine.mjs";
 const { values: flags } = readFlags({
   options: {
     tokens: { type: "number", default: 300, min: 1 },
-    output: { type: "string", default: "bench/results/grammars.json" },
+    output: { type: "string", published: "bench/results/grammars.json" },
   },
 });
 

@@ -20,7 +20,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
     only: { type: "string", default: "all" },
-    out: { type: "string", default: `${root}bench/results/perplexity.json` },
+    out: { type: "string", published: `${root}bench/results/perplexity.json` },
   },
 });
 

@@ -23,7 +23,7 @@ const { values: flags } = readFlags({
     requests: { type: "number", default: 600, min: 1 },
     seed: { type: "number", default: 1 },
     "beam-steps": { type: "number", default: 384, min: 1 },
-    out: { type: "string", default: `${root}bench/results/sharing.json` },
+    out: { type: "string", published: `${root}bench/results/sharing.json` },
   },
 });
 const requests = flags.requests;

@@ -22,7 +22,7 @@ const { values: flags } = readFlags({
     blocks: { type: "numbers", default: [1, 8, 16, 32, 64, 128, 256], min: 1 },
     lengths: { type: "numbers", default: [256, 512, 1024], min: 1 },
     reps: { type: "number", default: 3, min: 1 },
-    out: { type: "string", default: `${root}bench/results/swap.json` },
+    out: { type: "string", published: `${root}bench/results/swap.json` },
   },
 });
 const blockSizes = flags.blocks;

@@ -21,7 +21,7 @@ const { values: flags } = readFlags({
     lengths: { type: "numbers", default: [16, 64, 256, 512, 1024, 1904], min: 1 },
     reps: { type: "number", default: 3, min: 1 },
     dir: { type: "string", default: tmpdir() },
-    out: { type: "string", default: `${root}bench/results/tiers.json` },
+    out: { type: "string", published: `${root}bench/results/tiers.json` },
   },
 });
 const lengths = flags.lengths;

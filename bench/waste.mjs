@@ -21,7 +21,7 @@ const { values: flags } = readFlags({
   options: {
     requests: { type: "number", default: 4000, min: 1 },
     seed: { type: "number", default: 1 },
-    out: { type: "string", default: `${root}bench/results/waste.json` },
+    out: { type: "string", published: `${root}bench/results/waste.json` },
   },
 });
 const requests = flags.requests;

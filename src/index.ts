@@ -3,5 +3,7 @@
  *
  * @module
  */
+import "./unbundled.ts";
+
 export { EngineError, type ErrorCode } from "#base";
 export * from "#engine";

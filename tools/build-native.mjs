@@ -3,8 +3,15 @@
 // Linux native/transfer becomes libperigee-transfer.so, which asks the processor what it can, and
 // native/relay, of the router, becomes libperigee-relay.so.
 //
-//   node tools/build-native.mjs [--force] [--if-missing] [--sanitize] [--isa avx2]
+//   node tools/build-native.mjs [--own] [--if-missing] [--sanitize] [--isa avx2]
+//                               [--portable] [--platform linux-arm64]
 //
+// --own leaves out instruction sets that this machine's processor would not choose, as an
+// installation does. --if-missing builds nothing where all libraries are there, or the package that
+// has them prebuilt.
+// --portable makes them for that package, packages/native-<platform>: for glibc 2.28 and newer,
+// with the compiler's run-time libraries inside. --platform names another platform, for which
+// Debian's cross-compiler is taken, or CXX.
 // --sanitize checks addresses and undefined behaviour (GCC's or Clang's sanitizers) and puts the
 // libraries into native/build/sanitized, where tools/fuzz-checkpoints.mjs takes them from.
 // --isa builds one of the libraries.
@@ -23,9 +30,13 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { librariesOf, ownLibraries } from "./native/instruction-sets.mjs";
+import { GLIBC_MAX, glibcOf, isNewer, oldGlibcFlags } from "./native/old-glibc.mjs";
+import { BuildProgress } from "./native/progress.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "native", "cpu");
@@ -45,14 +56,15 @@ const FLAGS = [
 
 const OLD_MS = 3_600_000;
 
+const flag = (name) => process.argv.includes(`--${name}`);
+const word = (name) => process.argv[process.argv.indexOf(`--${name}`) + 1];
+const HOST = `${process.platform}-${process.arch}`;
+const PLATFORM = flag("platform") ? word("platform") : HOST;
+const PORTABLE = flag("portable");
+
 // Never unloaded: when a process exits, workers of a device that was not disposed still run.
 const LINK_FLAGS = ["-shared", "-pthread"];
-if (process.platform === "linux") LINK_FLAGS.push("-Wl,-z,nodelete");
-
-const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
-const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
-const WIDE = ["-mprefer-vector-width=512"];
-const AMX = ["tile", "bf16", "int8"].map((part) => `-mamx-${part}`);
+if (PLATFORM.startsWith("linux")) LINK_FLAGS.push("-Wl,-z,nodelete");
 
 const SANITIZE = process.argv.includes("--sanitize");
 // What is wrong ends the process; frames are kept, so that a report names its callers.
@@ -62,36 +74,16 @@ if (SANITIZE) {
   LINK_FLAGS.push(...SANITIZE_FLAGS);
 }
 
-/** Every library of this machine, and its flags. */
-function libraries() {
-  const transfer = process.arch === "arm64" ? ["-march=armv8-a+crc"] : [];
-  if (process.platform !== "linux") return instructionSets();
-  return { ...instructionSets(), transfer, relay: [] };
-}
-
-/** Instruction sets of this machine's architecture, and the flags that unlock them. */
-function instructionSets() {
-  const key = `${process.platform}-${process.arch}`;
-  switch (key) {
-    case "linux-x64":
-      return {
-        avx2: AVX2,
-        avx512: [...AVX2, ...AVX512, ...WIDE],
-        // Its permission is asked of Linux (native/cpu/permission.cpp).
-        amx: [...AVX2, ...AVX512, ...WIDE, ...AMX],
-      };
-    case "linux-arm64":
-      return { neon: ["-march=armv8.2-a+dotprod+fp16"] };
-    case "darwin-arm64":
-      return { neon: ["-mcpu=apple-m1"] };
-    default:
-      return {};
-  }
+/** Compilers of a platform, in the order in which they are tried. */
+function compilerNames() {
+  if (PLATFORM === HOST) return [process.env.CXX, "c++", "g++", "clang++"];
+  const cross = { "linux-arm64": "aarch64-linux-gnu-g++", "linux-x64": "x86_64-linux-gnu-g++" };
+  return [process.env.CXX, cross[PLATFORM]];
 }
 
 /** The first compiler that answers, and what it says about itself. */
 function findCompiler() {
-  for (const name of [process.env.CXX, "c++", "g++", "clang++"]) {
+  for (const name of compilerNames()) {
     if (!name) continue;
     const asked = spawnSync(name, ["--version"], { encoding: "utf8" });
     if (asked.status === 0) return { name, version: asked.stdout.split("\n")[0] };
@@ -125,8 +117,7 @@ function hash(...parts) {
 }
 
 /** Objects and library of one instruction set: the jobs that are not up to date. */
-function plan(isa, flags, compiler, output) {
-  const sources = OWN_SOURCES[isa] ?? SOURCES;
+function plan({ isa, flags, sources }, compiler, output) {
   const names = readdirSync(sources).sort();
   const headers = names.filter((name) => name.endsWith(".h"));
   const text = (name) => readFileSync(join(sources, name));
@@ -163,22 +154,32 @@ function plan(isa, flags, compiler, output) {
 
 /** Where the library of an instruction set is put. */
 function libraryPath(isa, output) {
-  const extension = process.platform === "darwin" ? "dylib" : "so";
+  const extension = PLATFORM.startsWith("darwin") ? "dylib" : "so";
   return join(output, `libperigee-${isa}.${extension}`);
 }
 
+/** GNU's run-time library is linked in, so that a library built here also loads elsewhere. */
+function runtimeFlags(compiler) {
+  const isGnu = PLATFORM.startsWith("linux") && !compiler.version.includes("clang") && !SANITIZE;
+  if (!isGnu) return [];
+  if (!PORTABLE) return ["-static-libstdc++", "-static-libgcc"];
+  return ["-s", ...oldGlibcFlags(compiler.name, join(BUILD, "old-glibc"))];
+}
+
 /** Links under a temporary name first: a process may have the old library open. */
-async function link(compiler, { isa, inputs, stamp }, output) {
+async function link(compiler, { isa, inputs, stamp }, { output, runtime }) {
   const library = libraryPath(isa, output);
-  const stampFile = `${library}.stamp`;
+  const stampFile = PORTABLE
+    ? join(BUILD, `portable-${isa}.stamp`) // a package has no file that is not to be packed
+    : `${library}.stamp`;
   const fresh = existsSync(library) && existsSync(stampFile);
   if (fresh && readFileSync(stampFile, "utf8") === stamp) return false;
 
-  // GNU's run-time library is linked in, so that a library built here also loads elsewhere.
-  const gnu = process.platform === "linux" && !compiler.version.includes("clang") && !SANITIZE;
-  const runtime = gnu ? ["-static-libstdc++", "-static-libgcc"] : [];
   const part = `${library}.${process.pid}.part`;
-  await run(compiler.name, [...LINK_FLAGS, ...runtime, ...inputs, "-o", part]);
+  await run(compiler.name, [...LINK_FLAGS, ...inputs, ...runtime, "-o", part]);
+  if (PORTABLE && PLATFORM.startsWith("linux") && isNewer(glibcOf(part), GLIBC_MAX)) {
+    throw new Error(`libperigee-${isa} needs glibc ${glibcOf(part)}, newer than ${GLIBC_MAX}`);
+  }
   renameSync(part, library);
   writeFileSync(stampFile, stamp);
   return true;
@@ -191,36 +192,76 @@ function removeOld(paths) {
   }
 }
 
-async function main() {
-  const only = process.argv.indexOf("--isa") + 1;
-  const sets = Object.entries(libraries()).filter(
-    ([isa]) => only === 0 || isa === process.argv[only],
+/** Where objects, stamps and, unless they are for a package, libraries are put. */
+const BUILD = join(ROOT, "native", "build", SANITIZE ? "sanitized" : PLATFORM);
+
+/** Whether the package that has this platform's libraries prebuilt is installed. */
+function isPrebuilt() {
+  try {
+    const { resolve } = createRequire(import.meta.url);
+    const version = (path) => JSON.parse(readFileSync(path, "utf8")).version;
+    const theirs = version(resolve(`@perigee/native-${PLATFORM}/package.json`));
+    return theirs === version(join(ROOT, "package.json"));
+  } catch {
+    return false;
+  }
+}
+
+/** The libraries that are asked for. */
+function wantedSets() {
+  const all = flag("own") ? ownLibraries(PLATFORM) : librariesOf(PLATFORM);
+  return Object.entries(all).filter(([isa]) => !flag("isa") || isa === word("isa"));
+}
+
+function warnOfNoCompiler() {
+  const isLinux = PLATFORM.startsWith("linux");
+  const install = isLinux ? "apt install g++" : "xcode-select --install";
+  const bar = "*".repeat(78);
+  console.warn(
+    `${bar}\nperigee: no C++ compiler found, so only the slow reference device will run: some 40 ` +
+      `times slower.\nInstall one (${install}) and run: npm rebuild perigee, in a checkout npm ` +
+      `run build\n${bar}`,
   );
+}
+
+/** The same with the objects of another plan linked in; null: with none. */
+function withObjects(planned, extra) {
+  if (extra === null) return planned;
+  const inputs = [...planned.inputs, ...extra.inputs];
+  return { ...planned, inputs, stamp: hash(planned.stamp, extra.stamp, GLIBC_MAX) };
+}
+
+async function main() {
+  const sets = wantedSets();
   if (sets.length === 0) {
-    console.warn(
-      `perigee: no native kernels for ${process.platform}-${process.arch}; ` +
-        "the reference device runs here",
-    );
+    console.warn(`perigee: no native kernels for ${PLATFORM}; the reference device runs here`);
     return;
   }
-  const folder = SANITIZE ? "sanitized" : `${process.platform}-${process.arch}`;
-  const output = join(ROOT, "native", "build", folder);
-  // An installed package carries the libraries of the platform that it was packed on.
+  const output = PORTABLE ? join(ROOT, "packages", `native-${PLATFORM}`) : BUILD;
   const complete = sets.every(([isa]) => existsSync(libraryPath(isa, output)));
-  if (process.argv.includes("--if-missing") && complete) return;
+  if (flag("if-missing") && (complete || isPrebuilt())) return;
   const compiler = findCompiler();
   if (compiler === null) {
-    const install = process.platform === "darwin" ? "xcode-select --install" : "apt install g++";
-    console.warn(
-      `perigee: no C++ compiler found, so only the slow reference device will run. ` +
-        `Install one (${install}) and run: npm run build`,
-    );
+    warnOfNoCompiler();
+    process.exitCode = PORTABLE ? 1 : 0;
     return;
   }
-  const plans = sets.map(([isa, flags]) => plan(isa, flags, compiler, output));
-  await runAll(plans.flatMap((each) => each.compiles));
+  mkdirSync(output, { recursive: true });
+  const planFor = (isa, flags, sources) => plan({ isa, flags, sources }, compiler, BUILD);
+  // What an old glibc lacks goes into each.
+  const isOld = PORTABLE && PLATFORM.startsWith("linux");
+  const extra = isOld ? planFor("portable", [], join(ROOT, "native", "portable")) : null;
+  const plans = sets.map(([isa, flags]) =>
+    withObjects(planFor(isa, flags, OWN_SOURCES[isa] ?? SOURCES), extra),
+  );
+  const jobs = [...(extra?.compiles ?? []), ...plans.flatMap((each) => each.compiles)];
+  const names = sets.map(([isa]) => isa).join(", ");
+  const progress = new BuildProgress(`compiling ${names} for ${PLATFORM}`, jobs.length);
+  await runAll(jobs.map((job) => () => job().then(() => progress.advance())));
+  const runtime = runtimeFlags(compiler);
   for (const each of plans) {
-    if (await link(compiler, each, output)) console.log(`perigee: built libperigee-${each.isa}`);
+    const isMade = await link(compiler, each, { output, runtime });
+    if (isMade) console.log(`perigee: built libperigee-${each.isa}`);
     removeOld(each.old);
   }
 }

@@ -1,10 +1,15 @@
 // node tools/docs.mjs [--check]: writes docs/configuration.md, docs/errors.md and the limits in
-// SECURITY.md from the schemas and the error catalogue of the build, docs/api from its
-// declarations, and the charts of docs from bench/results. With --check, exits 1 where a file is
-// out of date.
+// SECURITY.md from the schemas and the error catalogue of the build, docs/perigee.schema.json and
+// docs/perigee.1 from the flags of all commands, docs/api from the declarations, and the charts of
+// docs from bench/results. With --check, exits 1 where a file is out of date.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { commandModel } from "../dist/cli/completion/command-model.js";
+import { manPage } from "../dist/cli/completion/man-page.js";
+import { configurationSchema } from "../dist/cli/configuration/json-schema.js";
+import { packageVersion } from "../dist/cli/package-root.js";
+import { loadProgram } from "../dist/cli/program.js";
 import { RouterOptions } from "../dist/cluster/index.js";
 import { EngineOptions, RetentionParams, SamplingParams } from "../dist/engine/index.js";
 import { RagServing } from "../dist/rag/index.js";
@@ -198,8 +203,12 @@ function results(name) {
   return JSON.parse(readFileSync(`${root}bench/results/${name}.json`, "utf8"));
 }
 
+const program = await loadProgram("*");
+
 const documents = new Map([
   ["docs/configuration.md", configuration()],
+  ["docs/perigee.1", manPage(commandModel(program), packageVersion())],
+  ["docs/perigee.schema.json", `${JSON.stringify(configurationSchema(program), null, 2)}\n`],
   ["docs/errors.md", errors()],
   ["docs/gpu.svg", gpuChart(results("gpu"))],
   ["docs/acceptance.svg", acceptanceChart(results("drafter-acceptance"))],

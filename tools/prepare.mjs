@@ -13,9 +13,11 @@ function run(command, args) {
 
 const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));
 if (existsSync(`${root}/src`) && existsSync(tsc)) {
+  console.error("perigee: compiling TypeScript");
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
+  run(process.execPath, ["tools/declaration-texts.mjs"]);
   run(process.execPath, [tsc, "-p", "packages/ai-sdk"]);
   run(process.execPath, ["tools/build-dashboard.mjs"]);
 }
-run(process.execPath, ["tools/build-native.mjs"]);
+run(process.execPath, ["tools/build-native.mjs", "--own"]);
 run(process.execPath, ["tools/build-grammar.mjs", "--if-missing"]);

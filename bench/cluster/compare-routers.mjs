@@ -58,7 +58,7 @@ const { values: flags } = readFlags({
     "cost-model": { type: "string", default: "h200-8b" },
     add: { type: "boolean", default: false },
     list: { type: "boolean", default: false },
-    out: { type: "string", default: join(root, "bench/results/routers.json") },
+    out: { type: "string", published: join(root, "bench/results/routers.json") },
   },
 });
 

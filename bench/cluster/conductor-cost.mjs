@@ -13,7 +13,7 @@ import { describeMachine } from "../machine.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { values: flags } = readFlags({
-  options: { out: { type: "string", default: `${root}bench/results/conductor-cost.json` } },
+  options: { out: { type: "string", published: `${root}bench/results/conductor-cost.json` } },
 });
 const ROUNDS = 7;
 const DECISIONS = 2000;

@@ -41,7 +41,7 @@ const { values: flags } = readFlags({
     shares: { type: "string", default: "3,8" },
     policies: { type: "string", default: "round-robin,kv" },
     model: { type: "string", default: `${root}models/pocket` },
-    out: { type: "string", default: `${root}bench/results/kv-pool.json` },
+    out: { type: "string", published: `${root}bench/results/kv-pool.json` },
   },
 });
 

@@ -21,7 +21,7 @@ import { describeMachine } from "../machine.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { values: flags } = readFlags({
-  options: { out: { type: "string", default: `${root}bench/results/route-cost.json` } },
+  options: { out: { type: "string", published: `${root}bench/results/route-cost.json` } },
 });
 const ROUNDS = 7;
 const BLOCK_TOKENS = 16;

@@ -217,7 +217,7 @@ async function main() {
       minutes: { type: "number", default: 60, min: 1 },
       seeds: { type: "string", default: "1,2,3" },
       trace: { type: "string" },
-      out: { type: "string", default: `${root}bench/results/routing-quality.json` },
+      out: { type: "string", published: `${root}bench/results/routing-quality.json` },
     },
   });
   const folder = process.env.PERIGEE_TRACES ?? join(root, "..", "shared", "traces");

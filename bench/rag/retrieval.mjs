@@ -42,7 +42,7 @@ const { values: flags } = readFlags({
     "manual-bytes": { type: "number", default: 500_000 },
     threads: { type: "number", default: 2, min: 1 },
     show: { type: "number", default: 0 },
-    out: { type: "string", default: join(root, "bench/results/rag-retrieval.json") },
+    out: { type: "string", published: join(root, "bench/results/rag-retrieval.json") },
   },
 });
 

@@ -34,7 +34,7 @@ const { values: flags } = readFlags({
     stores: { type: "string", default: "folder,milvus-lite" },
     queries: { type: "number", default: 200, min: 10 },
     lite: { type: "string", default: `${root}node_modules/.cache/peers/milvus` },
-    out: { type: "string", default: `${root}bench/results/rag-stores.json` },
+    out: { type: "string", published: `${root}bench/results/rag-stores.json` },
   },
 });
 const BATCH = 500;

@@ -25,7 +25,7 @@ const { values: flags } = readFlags({
     seeds: { type: "string", default: "1,2,3" },
     traces: { type: "string", default: "synthetic,conversation" },
     trace: { type: "string" },
-    out: { type: "string", default: "bench/results/reproduction-capacity.json" },
+    out: { type: "string", published: "bench/results/reproduction-capacity.json" },
   },
 });
 const loads = new Traces(flags.trace);

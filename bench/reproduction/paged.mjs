@@ -24,7 +24,7 @@ const { values: flags } = readFlags({
     requests: { type: "number", default: 2000, min: 100 },
     seeds: { type: "string", default: "1,2" },
     "beam-steps": { type: "number", default: 128, min: 8 },
-    out: { type: "string", default: "bench/results/reproduction-paged.json" },
+    out: { type: "string", published: "bench/results/reproduction-paged.json" },
   },
 });
 

@@ -27,7 +27,7 @@ const { values: flags } = readFlags({
     loads: { type: "string" },
     seeds: { type: "string", default: "1" },
     trace: { type: "string" },
-    out: { type: "string", default: `${root}bench/results/reproduction-role-changes.json` },
+    out: { type: "string", published: `${root}bench/results/reproduction-role-changes.json` },
   },
 });
 const all = [...Object.keys(LOADS), ...Object.keys(CONVERSATIONS)];

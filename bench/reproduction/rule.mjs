@@ -18,7 +18,7 @@ const PAPER = { "8 x A800": 6, "8 x H800": 19 };
 const PROMPTS = [1024, 8192, 131_072];
 
 const { values: flags } = readFlags({
-  options: { out: { type: "string", default: "bench/results/reproduction-rule.json" } },
+  options: { out: { type: "string", published: "bench/results/reproduction-rule.json" } },
 });
 
 function ruleGbPerS(flops, prefix) {

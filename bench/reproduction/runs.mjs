@@ -40,7 +40,7 @@ export async function runTable({ name, options, rows, summary = summaryOf, ...re
       traces: { type: "string", default: traces },
       seeds: { type: "string", default: "1,2,3" },
       trace: { type: "string" },
-      out: { type: "string", default: `${root}bench/results/reproduction-${name}.json` },
+      out: { type: "string", published: `${root}bench/results/reproduction-${name}.json` },
     },
   });
   const seeds = flags.seeds.split(",").map(Number);

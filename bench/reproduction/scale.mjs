@@ -20,7 +20,7 @@ const { values: flags } = readFlags({
     seed: { type: "number", default: 1 },
     trace: { type: "string" },
     one: { type: "boolean", default: false },
-    out: { type: "string", default: "bench/results/reproduction-scale.json" },
+    out: { type: "string", published: "bench/results/reproduction-scale.json" },
   },
 });
 const HEAP_MB = 20_000;

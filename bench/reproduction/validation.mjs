@@ -34,7 +34,7 @@ const { values: flags } = readFlags({
     only: { type: "string", default: "mock,model" },
     requests: { type: "number", default: 200, min: 1 },
     seed: { type: "number", default: 1 },
-    out: { type: "string", default: "bench/results/reproduction-validation.json" },
+    out: { type: "string", published: "bench/results/reproduction-validation.json" },
   },
 });
 

@@ -10,6 +10,7 @@
  *   token-list.ts   the same after an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
  *   gumbel.ts   noise of tokens, keyed by seed, position and token
+ *   native-file.ts   where native libraries lie
  *   plain-object.ts test for a JSON object
  *   tree-nodes.ts   the size of token trees, which devices and the engine share
  *   value-text.ts   values of clients and files in messages
@@ -32,6 +33,12 @@ export {
   type SettingIssue,
   type SettingProblem,
 } from "./issue-text.ts";
+export {
+  findNativeFile,
+  type NativePlaces,
+  nativePackageName,
+  nativeRemedy,
+} from "./native-file.ts";
 export { isPlainObject } from "./plain-object.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
 export { TokenList } from "./token-list.ts";

@@ -8,6 +8,7 @@
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { EngineError } from "#base";
+import { longName, shortNameHint } from "./short-names.ts";
 
 const COMMIT = /^[0-9a-f]{40}$/;
 /** `NAME` or `ORG/NAME`, as the hub allows them; never a path. */
@@ -91,21 +92,39 @@ export async function writeReference(repository: CachedRepository, commit: strin
 
 /**
  * The path to open for a model that the user named: a directory or file unchanged, or the snapshot
- * of a downloaded hub model. Throws MODEL_NOT_FOUND; never downloads.
+ * of a downloaded hub model, which may have a short name. Throws MODEL_NOT_FOUND; never downloads.
  */
 export async function resolveModel(model: string, options: CacheOptions = {}): Promise<string> {
   if (await exists(model)) return resolve(model);
-  const path = MODEL_NAME.test(model) ? await findSnapshot(model, options) : null;
+  const name = longName(model) ?? model;
+  const path = MODEL_NAME.test(name) ? await findSnapshot(name, options) : null;
   if (path !== null) return path;
-  const remedy = MODEL_NAME.test(model)
-    ? `download it: perigee models pull ${model}`
-    : "check the path, or download a model: perigee models pull ORG/NAME";
+  const hint = shortNameHint(model);
+  const remedy = MODEL_NAME.test(name)
+    ? `download it: perigee models pull ${name}`
+    : (hint ?? "check the path, or download a model: perigee models pull ORG/NAME");
   throw new EngineError(
     "MODEL_NOT_FOUND",
     `Cannot find model: it must be a directory, a file or a downloaded model, current value is ` +
       `${model}; ${remedy}`,
     { param: "model" },
   );
+}
+
+/**
+ * The repository of the hub that a text names and that is not on this machine: to be downloaded;
+ * null: it names a file or folder, or a model that is here, or nothing that the hub can have.
+ */
+export async function missingRepository(
+  model: string,
+  options: CacheOptions = {},
+): Promise<string | null> {
+  if (await exists(model)) return null;
+  const name = longName(model) ?? model;
+  // NAME alone, or one in a folder that is here, is a mistyped path: the hub is not asked for it.
+  if (!MODEL_NAME.test(name) || !name.includes("/")) return null;
+  if (name === model && (await exists(dirname(model)))) return null;
+  return (await findSnapshot(name, options)) === null ? name : null;
 }
 
 async function findSnapshot(name: string, options: CacheOptions): Promise<string | null> {

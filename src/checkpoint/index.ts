@@ -25,6 +25,7 @@
  *   weights-identity.ts     tells weight files apart without reading them whole
  *   invalid-file.ts         the error of a broken file
  *   hub*.ts                 downloads, the cache folder, names of models to paths
+ *   short-names.ts          short names of repositories
  *
  * Invariant: no value of a file is trusted; a count is checked against the bytes left before
  * anything is allocated, and a broken file is an EngineError that names the file and the field.
@@ -39,6 +40,7 @@ export {
   type CachedModel,
   type CacheOptions,
   listCachedModels,
+  missingRepository,
   resolveModel,
 } from "./hub-cache.ts";
 export { type LinkOptions, linkModel } from "./hub-link.ts";
@@ -46,4 +48,5 @@ export type { NamedIntegers, NamedWeight, PackedBlocks, WeightDType } from "./na
 export { openCheckpoint } from "./open-checkpoint.ts";
 export { type TensorToWrite, writeSafetensors } from "./safetensors-writer.ts";
 export type { SentenceFiles, SentenceModule } from "./sentence-files.ts";
+export { longName, shortNames } from "./short-names.ts";
 export { weightsIdentity } from "./weights-identity.ts";

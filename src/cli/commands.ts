@@ -1,11 +1,17 @@
 import type { Command } from "commander";
 
+/**
+ * Adds a command's arguments, flags and action. `all` makes the program with the flags of every
+ * command, for the few that need them.
+ */
+export type DefineCommand = (command: Command, all: () => Promise<Command>) => void;
+
 /** One command: its help text, and the code that adds its arguments, flags and action. */
 export interface CommandEntry {
   readonly name: string;
   readonly description: string;
   /** Imports the command's code and its dependencies. */
-  readonly load: () => Promise<(command: Command) => void>;
+  readonly load: () => Promise<DefineCommand>;
 }
 
 /** All commands, in the order of `--help`. */
@@ -63,6 +69,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: "models",
     description: "List, inspect and download models.",
     load: async () => (await import("./commands/models.ts")).defineModels,
+  },
+  {
+    name: "config",
+    description: "Files of settings instead of flags: their schema, and a check.",
+    load: async () => (await import("./commands/config.ts")).defineConfig,
+  },
+  {
+    name: "completion",
+    description: "Print a script that completes commands and flags in a shell, or the manual page.",
+    load: async () => (await import("./commands/completion.ts")).defineCompletion,
   },
   {
     name: "doctor",

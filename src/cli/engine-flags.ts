@@ -2,10 +2,12 @@ import type { Command } from "commander";
 import { EngineOptions, LLM, type LlmOptions, type LoadOptions, type LoadProgress } from "#engine";
 import { binarySize } from "./cache-sizes.ts";
 import { cudaFromEnvironment } from "./cuda-environment.ts";
+import { flagOption } from "./flag-option.ts";
 import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
 import { hubFromEnvironment } from "./hub-environment.ts";
 import { LoadingBar } from "./loading-bar.ts";
 import { bundledModel } from "./package-root.ts";
+import { isHubOffline, presentModel } from "./present-model.ts";
 import { plainText } from "./terminal-text.ts";
 
 /** Flags of commands that load a model. */
@@ -40,14 +42,20 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
   },
 });
 
+const ENGINE_HEADING = "Model and engine:";
+const OFFLINE_HELP =
+  "Download nothing: a model must be on this machine. HF_HUB_OFFLINE=1 does the same.";
+
 /** The model argument, and its flags. */
 export function addEngineFlags(command: Command): void {
   command.argument(
     "[model]",
-    "A directory, a .gguf file or the Hugging Face id of a downloaded model. (default: the " +
-      "bundled model)",
+    "A directory, a .gguf file, the Hugging Face id of a model, which is downloaded where it is " +
+      "not here, or a short name such as qwen2.5:0.5b. (default: the bundled model)",
   );
-  engineFlags.addTo(command, "Model and engine:");
+  engineFlags.addTo(command, ENGINE_HEADING);
+  const offline = { type: "boolean", default: false, description: OFFLINE_HELP };
+  command.addOption(flagOption("offline", offline).helpGroup(ENGINE_HEADING));
 }
 
 export interface LoadRequest {
@@ -59,6 +67,8 @@ export interface LoadRequest {
   readonly needsText?: boolean;
   /** Receives warnings. Default: a line each on standard error. */
   readonly warn?: (message: string) => void;
+  /** Receives what is downloaded. Default: a line each on standard error. */
+  readonly say?: (message: string) => void;
   /**
    * Draft by `auto` where no flag says how, with so many ms of loading to measure what it costs.
    * Default: null, nothing is drafted then.
@@ -79,7 +89,7 @@ const WITHOUT_WORDS = /prompts must be token ids/;
  */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { model, values, servedName, needsText = true, warn = warnOnStandardError } = request;
-  const { load = LLM.load, draftsMs = null, kvTransfer = null } = request;
+  const { load = LLM.load, draftsMs = null, kvTransfer = null, say = sayOnStandardError } = request;
   engineFlags.check(values);
   const given: LoadOptions = engineFlags.collect(values);
   const drafts = draftsMs === null ? {} : { kind: "auto" as const, measureMs: draftsMs };
@@ -89,7 +99,6 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
     ...(kvTransfer !== null && { kvTransfer }),
     ...(servedName === undefined ? {} : { servedName }),
   };
-  // Nothing is downloaded here, so only the folder of downloads matters.
   const { cacheDir = null } = hubFromEnvironment();
   const onWarning = (message: string) => {
     if (!needsText && WITHOUT_WORDS.test(message)) return;
@@ -101,6 +110,11 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
     const hub = { cacheDir, ...options.hub };
     const cuda = { ...cudaFromEnvironment(), ...options.cuda };
     const place = model ?? bundledModel;
+    await presentModel(place, {
+      ...(hub.revision === undefined ? {} : { revision: hub.revision }),
+      ...(typeof hub.cacheDir === "string" && { cacheDir: hub.cacheDir }),
+      ...{ offline: values.offline === true || isHubOffline(process.env), say },
+    });
     const llm = await load(place, { ...options, hub, cuda, onWarning, onProgress });
     progress.stop();
     if (values.verbose === true) tellPhases(llm);
@@ -110,6 +124,10 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
   } finally {
     progress.stop();
   }
+}
+
+function sayOnStandardError(message: string): void {
+  process.stderr.write(`perigee: ${plainText(message)}\n`);
 }
 
 function warnOnStandardError(message: string): void {

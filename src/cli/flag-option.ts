@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { InvalidArgumentError, Option } from "commander";
 import { EngineError } from "#base";
+import { bytesOfText, isSizeFlag, sizeProblem } from "./byte-size.ts";
 
 /** The subset of JSON Schema that the settings use. */
 export interface FieldSchema {
@@ -12,6 +13,10 @@ export interface FieldSchema {
   readonly default?: unknown;
   readonly items?: FieldSchema;
   readonly properties?: Readonly<Record<string, FieldSchema>>;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly exclusiveMaximum?: number;
 }
 
 /** The command line's word for null. */
@@ -21,33 +26,55 @@ export const NO_VALUE: unique symbol = Symbol(NONE);
 
 type Parse = (text: string, previous: unknown) => unknown;
 
+/** A flag that was made of a schema, which says more than the flag. */
+export class SettingOption extends Option {
+  readonly schema: FieldSchema;
+
+  constructor(flags: string, description: string, schema: FieldSchema) {
+    super(flags, description);
+    this.schema = schema;
+  }
+}
+
 /** One field as a flag: placeholder, parser and help text. */
-export function flagOption(flag: string, schema: FieldSchema): Option {
+export function flagOption(flag: string, schema: FieldSchema): SettingOption {
   const kinds = kindsOf(schema);
   const help = helpOf(schema);
   if (kinds.some(({ type }) => type === "boolean")) {
-    return new SwitchOption(flag, help, wordsOf(kinds));
+    return new SwitchOption(flag, { help, words: wordsOf(kinds), schema });
   }
   const kind = kinds.find(({ type }) => type === "array") ?? kinds[0] ?? {};
   const isChoice = kind.enum?.includes(NONE) === true;
   const nullable = kinds.some(({ type }) => type === "null") && !isChoice;
-  const parse = parserOf(kind);
-  const option = new Option(`--${flag} <${placeholderOf(kind)}>`, help + choicesOf(kind));
-  return option.argParser((text: string, previous: unknown) =>
+  const isSize = isSizeFlag(flag) && isNumeric(kind);
+  const parse = isSize ? parseSize : parserOf(kind);
+  const placeholder = isSize ? "size" : placeholderOf(kind);
+  const shown = help + choicesOf(kind);
+  const option = new SettingOption(`--${flag} <${placeholder}>`, shown, schema);
+  option.argParser((text: string, previous: unknown) =>
     nullable && text === NONE ? NO_VALUE : parse(text, previous),
   );
+  return option;
 }
 
 const ON = ["on", "true", "1"];
 const OFF = ["off", "false", "0"];
 
 /** A flag such as `--ignore-eos`: alone, with `on`, with `off`, or with a word of its own. */
-class SwitchOption extends Option {
+export class SwitchOption extends SettingOption {
   /** The values that may follow the flag. */
   readonly values: readonly string[];
 
-  constructor(flag: string, help: string, words: readonly string[]) {
-    super(`--${flag} [${["on", "off", ...words].join("|")}]`, help);
+  constructor(
+    flag: string,
+    parts: {
+      readonly help: string;
+      readonly words: readonly string[];
+      readonly schema: FieldSchema;
+    },
+  ) {
+    const { help, words, schema } = parts;
+    super(`--${flag} [${["on", "off", ...words].join("|")}]`, help, schema);
     this.values = [...ON, ...OFF, ...words];
     this.argParser((text: string) => (words.includes(text) ? text : parseSwitch(text, words)));
   }
@@ -99,7 +126,7 @@ function strayValue(flag: string, value: string, values: readonly string[]): Eng
 }
 
 /** A schema's alternatives, flattened; a list of types becomes one alternative per type. */
-function kindsOf(schema: FieldSchema): FieldSchema[] {
+export function kindsOf(schema: FieldSchema): FieldSchema[] {
   if (schema.anyOf !== undefined) return schema.anyOf.flatMap(kindsOf);
   const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
   return types.map((type) => ({ ...schema, type }));
@@ -159,7 +186,8 @@ function parserOf(kind: FieldSchema): Parse {
   }
 }
 
-function isNumeric(items: FieldSchema | undefined): boolean {
+/** Whether values of the schema are numbers. */
+export function isNumeric(items: FieldSchema | undefined): boolean {
   return items?.type === "integer" || items?.type === "number";
 }
 
@@ -183,6 +211,13 @@ function parseNumber(text: string): number {
     throw new InvalidArgumentError("Wanted a number.");
   }
   return value;
+}
+
+/** Bytes with a unit or without. */
+function parseSize(text: string): number {
+  const bytes = bytesOfText(text);
+  if (bytes === null) throw new InvalidArgumentError(sizeProblem(text));
+  return bytes;
 }
 
 function parseJson(text: string): unknown {

@@ -28,6 +28,13 @@ export interface FlagOptions {
 /** A command line as parsed by commander. */
 export type FlagValues = Readonly<Record<string, unknown>>;
 
+const schemasByCommand = new WeakMap<Command, SchemaFlags[]>();
+
+/** The schemas whose flags a command has. */
+export function schemasOf(command: Command): readonly SchemaFlags[] {
+  return schemasByCommand.get(command) ?? [];
+}
+
 /** One schema's flags on a command. */
 export class SchemaFlags {
   readonly #schema: z.ZodType;
@@ -46,6 +53,7 @@ export class SchemaFlags {
 
   /** Adds every flag, under a heading in `--help`. */
   addTo(command: Command, heading: string): void {
+    schemasByCommand.set(command, [...schemasOf(command), this]);
     const { defaults = {}, help = {} } = this.#options;
     for (const { path, flag, schema } of this.#fields) {
       const name = path.join(".");

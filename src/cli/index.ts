@@ -6,8 +6,12 @@
  * ended by Ctrl-C, with finished results written. Standard output has results only.
  *
  *   main.ts          the entry point in package.json; run.ts: words in, exit code out
+ *   program.ts       the commands as commander knows them
  *   commands.ts      all commands by name; commands/ has one file each
+ *   configuration/   settings from files and the environment: read, checked, printed, their schema
+ *   completion/      scripts for shells, and the manual page, from the same declarations
  *   rag/             documents that are searched and asked: `perigee rag`
+ *   chat/            conversations in the terminal: commands, settings, files of them
  *   bench/           measurements of `perigee bench`
  *   flags.ts         flags from a schema; flag-option.ts: one flag
  *   serving.ts       what `serve` and `worker` have in common
@@ -24,10 +28,12 @@
  *   cuda-environment.ts, hub-environment.ts   variables and folders of CUDA and of the hub
  *   retention.ts, cache-sizes.ts   retention and sizes of the cache as flags and text
  *   line-reader.ts   lines of untrusted files; camel-case.ts: names of their fields
+ *   byte-size.ts     sizes with units; nearest-name.ts: the name that was meant
  *   terminal-text.ts untrusted text made safe for a terminal
  *   start-lines.ts, loading-bar.ts   what `serve` prints while it starts
  *   freed-memory.ts  returns freed memory to the system
  *   file-problem.ts  error messages for files that cannot be used
+ *   present-model.ts downloads of models that are not here; download-bar.ts: their progress
  *   progress.ts      a bar on a terminal, nothing in a pipe
  *   package-root.ts  the package's own files
  *

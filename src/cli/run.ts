@@ -1,11 +1,10 @@
 /** One call of `perigee`: its words in, an exit code out; failures become one line. */
-import { Command, CommanderError, type Option } from "commander";
+import { type Command, CommanderError, type Option } from "commander";
 import { EngineError, messageOf } from "#base";
-import { COMMANDS } from "./commands.ts";
 import { EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG_USE } from "./exit-codes.ts";
 import { withPlainSwitches } from "./flag-option.ts";
 import { Interrupted } from "./interruption.ts";
-import { packageVersion } from "./package-root.ts";
+import { loadProgram } from "./program.ts";
 import { plainText } from "./terminal-text.ts";
 
 /** Failures that the user can fix by changing the command line. */
@@ -15,42 +14,6 @@ const WRONG_USE = new Set([
   "TOKENIZER_MISSING",
   "GRAMMAR_INVALID",
 ]);
-
-/** All commands by name, with code only for the called one: `doctor` needs no web server. */
-async function program(wanted: string | undefined): Promise<Command> {
-  const root = new Command("perigee")
-    .description("LLM serving built around the KV cache.")
-    .version(packageVersion(), "-V, --version", "Print the version.")
-    .helpOption("-h, --help", "Print this help.")
-    .helpCommand("help [command]", "Print help of a command.")
-    .option("--verbose", "Print loading times, and the stack trace of an error, on standard error.")
-    .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ outputError: (text, write) => write(oneLine(text, "perigee --help")) })
-    .showSuggestionAfterError()
-    .exitOverride()
-    // In any position, commander assigns it to the program: copy it to the command's options.
-    .hook("preAction", (whole, command) => {
-      if (whole.opts().verbose === true) command.setOptionValue("verbose", true);
-    });
-  for (const { name, description, load } of COMMANDS) {
-    const command = root.command(name).description(description);
-    const help = `perigee ${name} --help`;
-    command.configureOutput({ outputError: (text, write) => write(oneLine(text, help)) });
-    if (name === wanted) (await load())(command);
-  }
-  return root;
-}
-
-/** Commander's `error: …` in the format of our errors, with its suggestion or a hint to help. */
-function oneLine(text: string, help: string): string {
-  const problem = text
-    .replace(/^error: /, "")
-    .trim()
-    .replaceAll("\n", " ");
-  const isNamed = /^(unknown|missing|too many)|argument missing$/.test(problem);
-  const remedy = isNamed && !problem.includes("(Did you mean") ? `; see ${help}` : "";
-  return `perigee: ${problem}${remedy}\n`;
-}
 
 function report(thrown: unknown, verbose: boolean): number {
   if (thrown instanceof CommanderError) {
@@ -68,9 +31,11 @@ function stackOf(error: Error): string {
   return `${error.stack ?? error.message}${cause}`;
 }
 
-/** The first word that is not a flag; `help serve` is `serve --help`. */
+/** The first word that is no flag, and no file of --config; `help serve` is `serve --help`. */
 function wantedCommand(words: readonly string[]): string | undefined {
-  const [first, second] = words.filter((word) => !word.startsWith("-"));
+  const [first, second] = words.filter(
+    (word, place) => !word.startsWith("-") && words[place - 1] !== "--config",
+  );
   return first === "help" ? second : first;
 }
 
@@ -82,7 +47,7 @@ function optionsOf(command: Command): Option[] {
 /** Runs a command on the standard streams of this process, and never rejects. */
 export async function run(words: readonly string[]): Promise<number> {
   try {
-    const root = await program(wantedCommand(words));
+    const root = await loadProgram(wantedCommand(words));
     await root.parseAsync(withPlainSwitches(words, optionsOf(root)), { from: "user" });
     return 0;
   } catch (thrown) {

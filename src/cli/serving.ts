@@ -127,7 +127,7 @@ export async function serveModel(
   await using llm = await loadModel({
     ...{ model, values: flags, draftsMs: MEASURE_MS },
     ...(servedName === undefined ? {} : { servedName }),
-    ...{ warn: lines.warn, kvTransfer: role?.kvTransfer ?? null },
+    ...{ warn: lines.warn, say: lines.say, kvTransfer: role?.kvTransfer ?? null },
     ...(load === undefined ? {} : { load }),
   });
   const defaultSampling = { ...llm.defaultSampling, ...options.defaultSampling };

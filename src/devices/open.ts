@@ -82,7 +82,8 @@ function openFastestProcessor(options: OpenDeviceOptions): Device {
     if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
     // An explicitly requested instruction set is not replaced.
     if (options.isa !== undefined) throw error;
-    options.warn?.(`${messageOf(error)}. Running on the reference device, which is slow`);
+    const slow = "SLOW: running on the reference device, some 40 times slower";
+    options.warn?.(`${messageOf(error)}. ${slow}`);
     return new ReferenceDevice();
   }
 }

@@ -19,7 +19,7 @@ const hasGpu = devices.some(({ kind, available }) => kind === "cuda" && availabl
 
 test.for(COMMANDS)("$name has a help text without leftovers", async ({ name, load }) => {
   const command = new Command(name);
-  (await load())(command);
+  (await load())(command, async () => command);
   for (const one of [command, ...command.commands]) {
     expect(one.helpInformation()).toMatch(/^Usage: /);
     expect(one.helpInformation()).not.toMatch(/undefined|\bnull\b|NaN|\[object|preset/);

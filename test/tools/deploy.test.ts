@@ -56,6 +56,28 @@ describe.each(["worker", "route"])("flags of perigee %s", (command) => {
   });
 });
 
+const noHadolint = missing("hadolint");
+test.skipIf(noHadolint !== null)(
+  `images have nothing that hadolint warns of${noHadolint === null ? "" : `: ${noHadolint}`}`,
+  () => {
+    expect(run("hadolint", ["deploy/Dockerfile", "deploy/Dockerfile.cuda"])).toBe("");
+  },
+);
+
+test.each(["deploy/Dockerfile", "deploy/Dockerfile.cuda"])(
+  "%s runs as an ordinary user, says how healthy it is, and gets signals itself",
+  (file) => {
+    const last =
+      readFileSync(file, "utf8")
+        .split(/^FROM /m)
+        .at(-1) ?? "";
+    expect(last).toMatch(/^USER [1-9]\d*$/m);
+    expect(last).toMatch(/^HEALTHCHECK .*\n +CMD \["node", "-e", /m);
+    expect(last).toMatch(/^ENTRYPOINT \["node", ".*main\.js"\]$/m);
+    expect(last).not.toMatch(/g\+\+|build-essential|npm ci/);
+  },
+);
+
 const noCompose = missing("docker-compose");
 test.skipIf(noCompose !== null)(
   `compose reads the compose file${noCompose === null ? "" : ` (${noCompose})`}`,

@@ -1,6 +1,9 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
 
 function run(...words: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8" });
@@ -38,4 +41,45 @@ test.each([
     expect(line).not.toMatch(/^\s*(?:\*|\/\/)/);
     expect(readFileSync(file, "utf8")).toContain(line);
   }
+});
+
+describe("results of a benchmark", () => {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-results-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const published = join(folder, "trial-of-flags.json");
+  const script = join(folder, "bench.mjs");
+  const tools = pathToFileURL(resolve("tools/flags.mjs")).href;
+  writeFileSync(
+    script,
+    `import { writeFileSync } from "node:fs";
+import { readFlags } from "${tools}";
+const { values } = readFlags({
+  options: { out: { type: "string", published: ${JSON.stringify(published)} } },
+});
+writeFileSync(values.out, "new");
+`,
+  );
+
+  test("replace no published ones unasked, and say where they are", () => {
+    writeFileSync(published, "old");
+    const { status, stderr } = run(script);
+    expect(status).toBe(0);
+    expect(readFileSync(published, "utf8")).toBe("old");
+    const [, file = ""] = /^results are in (.*); --publish keeps them\n$/.exec(stderr) ?? [];
+    expect(file).toMatch(/bench\/\.cache\/results\/trial-of-flags\.json$/);
+    expect(readFileSync(file, "utf8")).toBe("new");
+    rmSync(file);
+  });
+
+  test("go to the published file with --publish, and to any other with --out", () => {
+    const out = join(folder, "elsewhere", "mine.json");
+    expect(run(script, "--out", out)).toMatchObject({
+      status: 0,
+      stderr: `results are in ${out}\n`,
+    });
+    expect(readFileSync(out, "utf8")).toBe("new");
+    writeFileSync(published, "old");
+    expect(run(script, "--publish").status).toBe(0);
+    expect(readFileSync(published, "utf8")).toBe("new");
+  });
 });

@@ -1,11 +1,15 @@
 import { createInterface, type Interface } from "node:readline/promises";
 import type { Command } from "commander";
-import { EngineError } from "#base";
-import type { ChatMessage, GenerateOptions, LLM } from "#engine";
+import { EngineError, messageOf } from "#base";
+import type { LLM } from "#engine";
+import { CHAT_COMMAND_NAMES, type ChatParts, runChatCommand } from "../chat/chat-commands.ts";
+import { ChatSettings } from "../chat/chat-settings.ts";
+import { Conversation } from "../chat/conversation.ts";
+import { MessageLines } from "../chat/message-lines.ts";
 import { addEngineFlags, engineFlags, loadModel } from "../engine-flags.ts";
 import { inFlags } from "../flags.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
-import { print } from "../standard-output.ts";
+import { plainText } from "../terminal-text.ts";
 
 interface ChatFlags extends Readonly<Record<string, unknown>> {
   readonly system?: string;
@@ -34,7 +38,7 @@ const sampling = samplingFlags({
 /** `perigee chat`. */
 export function defineChat(command: Command): void {
   command
-    .description("Chat with a model in the terminal. /new starts over, /exit leaves.")
+    .description("Chat with a model in the terminal. /help lists commands, /exit leaves.")
     .option("--system <text>", "System message.")
     .action((model: string | undefined, flags: ChatFlags) =>
       chat(model, flags).catch((thrown: unknown) => {
@@ -52,18 +56,74 @@ async function chat(model: string | undefined, flags: ChatFlags): Promise<void> 
   sampling.check(flags);
   await using llm = await loadModel({ model, values: flags, draftsMs: MEASURE_MS });
   if (!llm.info.hasChatTemplate) throw missingTemplate(llm);
+  const fallback = { temperature: TEMPERATURE_DEFAULT, ...llm.defaultSampling };
+  const parts: ChatParts = {
+    llm,
+    conversation: new Conversation(llm, flags.system ?? null),
+    settings: new ChatSettings(sampling, flags, fallback),
+  };
   const terminal = openTerminal();
-  const conversation = new Conversation(llm, terminal, flags);
-  if (isInteractive()) process.stdout.write(`${llm.info.name} on ${llm.info.device}\n`);
-  ask(terminal);
-  for await (const line of terminal) {
-    const text = line.trim();
-    if (text === "/exit") break;
-    if (text === "/new") conversation.restart();
-    else if (text !== "") await conversation.say(text);
-    ask(terminal);
-  }
+  if (isInteractive()) note(`${llm.info.name} on ${llm.info.device}; /help lists commands`);
+  await converse(terminal, parts);
   terminal.close();
+}
+
+/** Until the end of input, or /exit. */
+async function converse(terminal: Interface, parts: ChatParts): Promise<void> {
+  const lines = new MessageLines();
+  ask(terminal, lines);
+  for await (const line of terminal) {
+    const isCommand = !lines.isOpen && line.startsWith("/");
+    const message = isCommand ? line : lines.add(line);
+    if (message !== null && (await handle(message, { isCommand, terminal, parts }))) return;
+    ask(terminal, lines);
+  }
+  if (lines.isOpen) await handle(lines.take(), { isCommand: false, terminal, parts });
+}
+
+interface Handling {
+  readonly isCommand: boolean;
+  readonly terminal: Interface;
+  readonly parts: ChatParts;
+}
+
+/** Whether the chat is over. What goes wrong is told, and the chat goes on; a pipe ends with it. */
+async function handle(line: string, { isCommand, terminal, parts }: Handling): Promise<boolean> {
+  try {
+    if (!isCommand) {
+      await answer(line.trim(), terminal, parts);
+      return false;
+    }
+    const result = runChatCommand(line, parts);
+    if (result.kind === "exit") return true;
+    if (result.kind === "say") await answer(result.text, terminal, parts);
+    else note(result.text);
+  } catch (thrown) {
+    if (!isInteractive() || !(thrown instanceof EngineError) || LOST.has(thrown.code)) throw thrown;
+    note(messageOf(thrown));
+  }
+  return false;
+}
+
+/** After these no question will be answered. */
+const LOST = new Set(["ENGINE_DEAD", "ENGINE_STUCK", "DEVICE_FAILED"]);
+
+/** Ctrl-C stops only the answer. */
+async function answer(text: string, terminal: Interface, parts: ChatParts): Promise<void> {
+  if (text === "") return;
+  const stop = new AbortController();
+  const interrupt = () => stop.abort();
+  terminal.once("SIGINT", interrupt);
+  try {
+    await parts.conversation.say(text, { ...parts.settings.options, signal: stop.signal });
+  } finally {
+    terminal.off("SIGINT", interrupt);
+  }
+}
+
+/** On standard error: standard output has answers only. */
+function note(text: string): void {
+  if (text !== "") process.stderr.write(`${plainText(text)}\n`);
 }
 
 /** Whether a user types and reads on a terminal; otherwise only answers are printed. */
@@ -74,11 +134,22 @@ function isInteractive(): boolean {
 function openTerminal(): Interface {
   const input = process.stdin;
   if (!isInteractive()) return createInterface({ input });
-  return createInterface({ input, output: process.stdout, prompt: "> " });
+  return createInterface({ input, output: process.stdout, prompt: PROMPT, completer });
 }
 
-function ask(terminal: Interface): void {
-  if (isInteractive()) terminal.prompt();
+const PROMPT = "> ";
+const GOES_ON = ". ";
+
+/** Tab completes commands. */
+function completer(line: string): [string[], string] {
+  const names = CHAT_COMMAND_NAMES.map((name) => `/${name}`);
+  return [line.startsWith("/") ? names.filter((name) => name.startsWith(line)) : [], line];
+}
+
+function ask(terminal: Interface, lines: MessageLines): void {
+  if (!isInteractive()) return;
+  terminal.setPrompt(lines.isOpen ? GOES_ON : PROMPT);
+  terminal.prompt();
 }
 
 function missingTemplate(llm: LLM): EngineError {
@@ -87,52 +158,4 @@ function missingTemplate(llm: LLM): EngineError {
     `Cannot chat: ${llm.info.name} must have a tokenizer and a chat template, it lacks one; ` +
       "give --chat-template FILE, or use perigee generate",
   );
-}
-
-/** The messages so far. */
-class Conversation {
-  readonly #llm: LLM;
-  readonly #terminal: Interface;
-  readonly #opening: readonly ChatMessage[];
-  readonly #options: GenerateOptions;
-  #messages: ChatMessage[];
-
-  constructor(llm: LLM, terminal: Interface, flags: ChatFlags) {
-    this.#llm = llm;
-    this.#terminal = terminal;
-    this.#opening = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
-    this.#messages = [...this.#opening];
-    this.#options = {
-      temperature: TEMPERATURE_DEFAULT,
-      ...llm.defaultSampling,
-      ...sampling.collect(flags),
-    };
-  }
-
-  restart(): void {
-    this.#messages = [...this.#opening];
-  }
-
-  /** Streams one answer and stores both messages. Ctrl-C stops only the answer. */
-  async say(text: string): Promise<void> {
-    this.#messages.push({ role: "user", content: text });
-    const stop = new AbortController();
-    const interrupt = () => stop.abort();
-    this.#terminal.once("SIGINT", interrupt);
-    let said = "";
-    try {
-      const prompt = await this.#llm.chatPrompt(this.#messages);
-      const options = { ...this.#options, signal: stop.signal };
-      for await (const item of this.#llm.stream(prompt, options)) {
-        said += item.text ?? "";
-        await print(item.text ?? "");
-      }
-    } catch (thrown) {
-      if (!stop.signal.aborted) throw thrown;
-    } finally {
-      this.#terminal.off("SIGINT", interrupt);
-    }
-    await print("\n");
-    this.#messages.push({ role: "assistant", content: said });
-  }
 }

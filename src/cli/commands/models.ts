@@ -3,14 +3,15 @@ import type { Command } from "commander";
 import {
   linkModel,
   listCachedModels,
+  longName,
   openCheckpoint,
-  type PullProgress,
   pullModel,
   resolveModel,
+  shortNames,
 } from "#checkpoint";
+import { DownloadBar } from "../download-bar.ts";
 import { hubFromEnvironment } from "../hub-environment.ts";
 import { bundledModel } from "../package-root.ts";
-import { Progress } from "../progress.ts";
 import { plainText } from "../terminal-text.ts";
 
 interface HubFlags {
@@ -21,7 +22,6 @@ interface HubFlags {
   readonly file?: string;
 }
 
-const MEGABYTE = 1e6;
 const CACHE_HELP = "Folder of downloaded models. (default: HF_HUB_CACHE, else Hugging Face's own)";
 
 /** `perigee models`. */
@@ -50,9 +50,18 @@ export function defineModels(models: Command): void {
     .option("--cache-dir <folder>", CACHE_HELP)
     .action(link);
   models
+    .command("names")
+    .description("List the short names that stand for models of the hub.")
+    .option("--json", "Print JSON.")
+    .action((flags: { json?: boolean }) => {
+      const names = shortNames();
+      if (flags.json === true) say(JSON.stringify(Object.fromEntries(names), null, 2));
+      else for (const [short, name] of names) say(`${short}\t${name}`);
+    });
+  models
     .command("pull")
     .description("Download a model from the Hugging Face hub; resumes an interrupted download.")
-    .argument("<name>", "ORG/NAME")
+    .argument("<name>", "ORG/NAME, or a short name such as qwen2.5:0.5b: see perigee models names")
     .option("--revision <name>", "Branch, tag or commit. (default: main)")
     .option("--hub-token <text>", "Access token. (default: HF_TOKEN)")
     .option("--cache-dir <folder>", CACHE_HELP)
@@ -156,7 +165,8 @@ async function link(name: string, folder: string | undefined, flags: HubFlags): 
   );
 }
 
-async function pull(name: string, flags: HubFlags): Promise<void> {
+async function pull(model: string, flags: HubFlags): Promise<void> {
+  const name = longName(model) ?? model;
   const bar = new DownloadBar(name);
   try {
     const path = await pullModel({
@@ -168,24 +178,5 @@ async function pull(name: string, flags: HubFlags): Promise<void> {
     say(path);
   } finally {
     await bar.stop();
-  }
-}
-
-/** Progress of a download in megabytes; the total is known once it has begun. */
-class DownloadBar {
-  readonly #name: string;
-  #progress: Promise<Progress> | null = null;
-
-  constructor(name: string) {
-    this.#name = name;
-  }
-
-  show({ doneBytes, totalBytes }: PullProgress): void {
-    this.#progress ??= Progress.start(this.#name, Math.ceil(totalBytes / MEGABYTE), " MB");
-    void this.#progress.then((progress) => progress.set(Math.floor(doneBytes / MEGABYTE)));
-  }
-
-  async stop(): Promise<void> {
-    (await this.#progress)?.stop();
   }
 }

@@ -1,7 +1,6 @@
 /** The native library of the router (native/relay). */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import koffi, { type LibraryHandle } from "koffi";
+import { findNativeFile } from "#base";
 
 /** Addresses are bigints. */
 export interface RelayLibrary {
@@ -37,9 +36,8 @@ export function relayLibrary(): RelayLibrary | null {
 
 function load(): RelayLibrary | null {
   if (process.platform !== "linux") return null;
-  const name = `native/build/${process.platform}-${process.arch}/libperigee-relay.so`;
-  const path = fileURLToPath(new URL(`../../../${name}`, import.meta.url));
-  if (!existsSync(path)) return null;
+  const path = findNativeFile("relay");
+  if (path === null) return null;
   try {
     return bind(koffi.load(path));
   } catch {

@@ -1,7 +1,5 @@
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import koffi, { type LibraryHandle } from "koffi";
-import { assert, EngineError } from "#base";
+import { assert, EngineError, findNativeFile, nativeRemedy } from "#base";
 import { chooseIsas, type Isa } from "./isa.ts";
 import { KERNEL_NAMES, type Kernel, type KernelName, type Kernels } from "./kernels.ts";
 
@@ -43,13 +41,6 @@ export interface CpuLibrary {
   unpackActivation(params: ArrayBuffer, out: Float32Array): void;
 }
 
-/** Output path of tools/build-native.mjs; at the same relative path from src and from dist. */
-function libraryPath(isa: Isa): string {
-  const extension = process.platform === "darwin" ? "dylib" : "so";
-  const name = `native/build/${process.platform}-${process.arch}/libperigee-${isa}.${extension}`;
-  return fileURLToPath(new URL(`../../../${name}`, import.meta.url));
-}
-
 const loaded = new Map<Isa, CpuLibrary>();
 
 /**
@@ -58,7 +49,10 @@ const loaded = new Map<Isa, CpuLibrary>();
  * it.
  */
 export function loadLibrary(isa?: Isa): CpuLibrary {
-  const [best, ...others] = chooseIsas(isa);
+  const chosen = chooseIsas(isa);
+  const built = chosen.filter(isBuilt);
+  // A checkout builds the best one alone; where none is there, the best is the one to ask for.
+  const [best, ...others] = built.length > 0 ? built : chosen;
   assert(best !== undefined, "Cannot load a library: no instruction set was chosen");
   if (best !== "amx") return libraryOf(best);
   // Older compilers and systems lack it, and a sandbox may refuse its permission.
@@ -81,19 +75,18 @@ function libraryOf(isa: Isa): CpuLibrary {
   return library;
 }
 
-/** Whether the library for `isa` was built. */
+/** Whether there is a library for `isa`. */
 export function isBuilt(isa: Isa): boolean {
-  return existsSync(libraryPath(isa));
+  return findNativeFile(isa) !== null;
 }
 
 function open(isa: Isa): LibraryHandle {
-  const path = libraryPath(isa);
-  const remedy =
-    "install a C++ compiler (apt install g++, xcode-select --install) and run npm run build";
-  if (!isBuilt(isa)) {
+  const path = findNativeFile(isa);
+  if (path === null) {
     throw new EngineError(
       "DEVICE_UNAVAILABLE",
-      `Cannot open the cpu device: native library ${path} wanted, it was not built; ${remedy}`,
+      `Cannot open the cpu device: native library libperigee-${isa} wanted, there is none; ` +
+        nativeRemedy(),
     );
   }
   try {
@@ -101,7 +94,7 @@ function open(isa: Isa): LibraryHandle {
   } catch (cause) {
     throw new EngineError(
       "DEVICE_UNAVAILABLE",
-      `Cannot load the native library ${path}: a file for this system wanted; ${remedy}`,
+      `Cannot load the native library ${path}: a file for this system wanted; ${nativeRemedy()}`,
       { cause },
     );
   }

@@ -1,8 +1,6 @@
 /** The C functions of the grammar library (native/grammar), with errors as exceptions. */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import koffi, { type LibraryHandle, type TypeObject } from "koffi";
-import { EngineError, messageOf } from "#base";
+import { EngineError, findNativeFile, messageOf } from "#base";
 
 /** Limits of one grammar; native/grammar/src/grammar.rs explains them. */
 export interface NativeLimits {
@@ -72,17 +70,6 @@ export class GrammarFailure extends Error {
 const abi = 3;
 const errorBytes = 2_048;
 
-const extensions: Readonly<Record<string, string>> = { darwin: "dylib", win32: "dll" };
-
-/** Output of tools/build-grammar.mjs, and the library's place in the package. */
-function libraryPaths(): readonly string[] {
-  const { platform, arch } = process;
-  const file = `libperigee-grammar.${extensions[platform] ?? "so"}`;
-  return ["native/build", "native/grammar/prebuilt"].map((folder) =>
-    fileURLToPath(new URL(`../../../${folder}/${platform}-${arch}/${file}`, import.meta.url)),
-  );
-}
-
 const remedy = "install Rust (https://rustup.rs) and run node tools/build-grammar.mjs";
 
 let loaded: GrammarLibrary | null = null;
@@ -112,8 +99,8 @@ function unavailable(reason: string, cause?: unknown): EngineError {
 }
 
 function open(): GrammarLibrary {
-  const path = libraryPaths().find((each) => existsSync(each));
-  if (path === undefined) throw unavailable(`none for ${process.platform}-${process.arch} is`);
+  const path = findNativeFile("grammar");
+  if (path === null) throw unavailable(`none for ${process.platform}-${process.arch} is`);
   let handle: LibraryHandle;
   try {
     handle = koffi.load(path);

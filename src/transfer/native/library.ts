@@ -1,6 +1,5 @@
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import koffi from "koffi";
+import { findNativeFile } from "#base";
 
 /** The native library of this layer. Tables are of 64-bit words (word-table.ts). */
 export interface TransferLibrary {
@@ -43,9 +42,8 @@ export function transferLibrary(): TransferLibrary | null {
 }
 
 function load(): TransferLibrary | null {
-  const name = `native/build/${process.platform}-${process.arch}/libperigee-transfer.so`;
-  const path = fileURLToPath(new URL(`../../../${name}`, import.meta.url));
-  if (!existsSync(path)) return null;
+  const path = findNativeFile("transfer");
+  if (path === null) return null;
   const handle = koffi.load(path);
   const native = (signature: string) => handle.func(signature);
   return {

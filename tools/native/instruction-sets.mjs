@@ -1,0 +1,58 @@
+// Native libraries of each platform, the flags that unlock their instructions, and the sets that
+// this machine's processor would choose.
+import { readFileSync } from "node:fs";
+
+const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
+const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
+const WIDE = ["-mprefer-vector-width=512"];
+const AMX = ["tile", "bf16", "int8"].map((part) => `-mamx-${part}`);
+
+/** Flags by instruction set; best last. */
+const SETS = {
+  "linux-x64": {
+    avx2: AVX2,
+    avx512: [...AVX2, ...AVX512, ...WIDE],
+    // Its permission is asked of Linux (native/cpu/permission.cpp).
+    amx: [...AVX2, ...AVX512, ...WIDE, ...AMX],
+  },
+  "linux-arm64": { neon: ["-march=armv8.2-a+dotprod+fp16"] },
+  "darwin-arm64": { neon: ["-mcpu=apple-m1"] },
+};
+
+/** Instruction sets of a platform, and the flags that unlock them. */
+function instructionSets(platform) {
+  return SETS[platform] ?? {};
+}
+
+/** Every library of a platform, and its flags. */
+export function librariesOf(platform) {
+  const transfer = platform.endsWith("arm64") ? ["-march=armv8-a+crc"] : [];
+  if (!platform.startsWith("linux")) return instructionSets(platform);
+  return { ...instructionSets(platform), transfer, relay: [] };
+}
+
+/** Features of the processor, as Linux names them. */
+function processorFeatures() {
+  try {
+    const text = readFileSync("/proc/cpuinfo", "utf8");
+    return new Set((/^(?:flags|Features)\s*:(.*)$/m.exec(text)?.[1] ?? "").trim().split(/\s+/));
+  } catch {
+    return new Set();
+  }
+}
+
+/**
+ * The libraries that this machine would load: those of the best instruction set alone, and with AMX
+ * of the next one, too, since a system may refuse AMX. All where the processor does not tell.
+ */
+export function ownLibraries(platform, features = processorFeatures()) {
+  const all = librariesOf(platform);
+  if (platform !== "linux-x64" || features.size === 0) return all;
+  const { avx2, avx512, amx, ...others } = all;
+  const has = (...names) => names.every((name) => features.has(name));
+  if (!has("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16")) {
+    return { avx2, ...others };
+  }
+  const isAmx = has("amx_tile", "amx_bf16", "amx_int8");
+  return isAmx ? { avx512, amx, ...others } : { avx512, ...others };
+}
