@@ -239,5 +239,5 @@ function citing(filename: string): ServerExtension {
       yield { type: "end", finishReason: "stop", ...counts };
     },
   };
-  return { addRoutes: () => {}, fileSearch };
+  return { addRoutes: () => {}, routeDocs: [], fileSearch };
 }

@@ -22,8 +22,7 @@ const inReasoning = (value: string): string => inItem(`{"type":"reasoning",${val
 const inTool = (value: string): string => `[{"type":"function","name":"f",${value}}]`;
 const inSearch = (value: string): string =>
   `[{"type":"file_search","vector_store_ids":["vs_1"],${value}}]`;
-const inFormat = (value: string): string =>
-  `{"format":{"type":"json_schema","name":"n",${value}}}`;
+const inFormat = (value: string): string => `{"format":{"type":"json_schema","name":"n",${value}}}`;
 
 const ids: family.Family = {
   right: ['"c"'],
@@ -53,7 +52,10 @@ const input: Readonly<Record<string, FieldValues>> = {
       () => `[{"role":"user","content":${repeated('{"type":"input_text","text":"a"}', 4_097)}}]`,
     ],
   ),
-  "input[].type": { ...word('"message"'), around: inItem('{"type":$,"role":"user","content":"a"}') },
+  "input[].type": {
+    ...word('"message"'),
+    around: inItem('{"type":$,"role":"user","content":"a"}'),
+  },
   "input[].id": { ...ids, around: inMessage('"content":"a","id":$') },
   "input[].role": {
     ...word('"assistant"', '"developer"'),

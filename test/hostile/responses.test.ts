@@ -32,7 +32,11 @@ async function served() {
   const server = await ServedProcess.start(".", flags);
   onTestFinished(() => server.kill());
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
-  const kept = await client.responses.create({ model: "pocket", input: "Hi", max_output_tokens: 3 });
+  const kept = await client.responses.create({
+    model: "pocket",
+    input: "Hi",
+    max_output_tokens: 3,
+  });
   const itemId = kept.output[0]?.id ?? "";
   const named = (text: string) => text.replaceAll("KEPT", kept.id).replaceAll("ITEM", itemId);
   return { server, client, named };
@@ -93,7 +97,8 @@ function wholeProblem(response: OpenAI.Responses.Response): string | null {
     return `a response is ${response.status}`;
   }
   const { usage, output } = response;
-  const isCounted = usage?.total_tokens === (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);
+  const isCounted =
+    usage?.total_tokens === (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);
   return isCounted && output.length > 0 ? null : `usage ${JSON.stringify(usage)}`;
 }
 

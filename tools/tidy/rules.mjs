@@ -12,7 +12,6 @@ import { folderOf, IMPORT, matching, withoutComments } from "./sources.mjs";
 /** @typedef {ReadonlyMap<string, string>} Files */
 
 const LINES_MAX = 400;
-const NATIVE_LINES_MAX = 400;
 const COLUMNS_MAX = 100;
 /**
  * Of code: sentences and blank lines between the phases of a kernel are wanted. TypeScript's
@@ -63,9 +62,9 @@ export function sizes(files) {
     /^(src|native|tools|bench|training)\/.*\.(ts|mjs|cpp|h|cu|py)$/,
   )) {
     const lines = text.split("\n");
-    const most = path.startsWith("native/") ? NATIVE_LINES_MAX : LINES_MAX;
-    if (lines.length - 1 > most) {
-      found.push({ rule: "sizes", path, message: `${lines.length - 1} lines, at most ${most}` });
+    if (lines.length - 1 > LINES_MAX) {
+      const message = `${lines.length - 1} lines, at most ${LINES_MAX}`;
+      found.push({ rule: "sizes", path, message });
     }
     lines.forEach((line, index) => {
       // Training text and patterns stand on one line.

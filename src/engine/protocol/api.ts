@@ -1,5 +1,4 @@
 import type { MessagePort } from "node:worker_threads";
-import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
   CacheAsk,
@@ -22,6 +21,7 @@ import type {
 } from "./embedding.ts";
 import type { KvFillOptions, KvFillResult } from "./kv-fill.ts";
 import type { KvSourceOptions } from "./kv-source.ts";
+import type { EngineHealth, EngineListener, FinishReason } from "./listener.ts";
 import type { SpeculationInfo } from "./speculation-info.ts";
 import type { EngineStats } from "./stats.ts";
 import type { TimedLook } from "./timed-look.ts";
@@ -50,9 +50,6 @@ export interface GeneratedTokens {
   /** It has a finish reason: nothing is generated of it. Default: false. */
   readonly ended?: boolean;
 }
-
-/** Why a sequence ended: by itself, at its limit of tokens, cancelled, or by a failure. */
-export type FinishReason = "stop" | "length" | "abort" | "error";
 
 /** Sampling options, and options of the request as a whole. */
 export interface GenerateOptions extends SamplingOptions {
@@ -191,24 +188,6 @@ export interface ModelInfo {
   readonly hasChatTemplate: boolean;
 }
 
-/** One finished step, for histograms. */
-export interface StepReport {
-  /** Tokens that the step computed, and sequences that it advanced. */
-  readonly stepTokens: number;
-  readonly sequences: number;
-  /** The whole step up to the sampled tokens; its planning and committing. */
-  readonly seconds: number;
-  readonly planSeconds: number;
-}
-
-/** Times of one finished request, in seconds, from the engine's clock. */
-export interface RequestTimes {
-  readonly queueSeconds: number;
-  readonly prefillSeconds: number;
-  readonly decodeSeconds: number;
-  readonly endToEndSeconds: number;
-}
-
 /** Options of a conversation's prompt. */
 export interface ChatOptions extends GenerateOptions {
   /** OpenAI-style tool definitions, handed to the chat template. */
@@ -223,36 +202,6 @@ export interface ChatOptions extends GenerateOptions {
   readonly continueFinalMessage?: boolean;
   /** Refuse a conversation that certainly has more tokens. Default: no limit. */
   readonly tokensMax?: number | null;
-}
-
-/** Takes work; finishes pending requests and takes no more; or is gone, with the reason. */
-export type EngineHealth =
-  | { readonly state: "ready" }
-  | { readonly state: "draining" }
-  | { readonly state: "dead"; readonly reason: string };
-
-/** Events for metrics. */
-export interface EngineListener {
-  onStep?(report: StepReport, stats: EngineStats): void;
-  onFirstToken?(requestId: string, seconds: number): void;
-  onTokens?(requestId: string, count: number, secondsSinceLast: number): void;
-  onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
-  /** Blocks were held for another engine: bytes of the device times seconds. */
-  onPeerServed?(kvByteSeconds: number): void;
-  /** The engine cannot go on; all pending requests have already failed. */
-  onDead?(error: EngineError): void;
-}
-
-/** Sizes and results of one finished request; generated tokens of all its sequences together. */
-export interface RequestSummary {
-  readonly promptTokens: number;
-  readonly cachedTokens: number;
-  readonly generatedTokens: number;
-  readonly finishReasons: readonly FinishReason[];
-  readonly n: number;
-  readonly maxTokens: number | null;
-  /** Bytes of the device's blocks times seconds that they were held, up to its last token. */
-  readonly kvByteSeconds: number;
 }
 
 /** How a text is encoded. */

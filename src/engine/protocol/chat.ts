@@ -1,5 +1,6 @@
 import type { CallFormatName, ReasoningFormatName } from "#chat";
-import type { ChatMessage, ChatOptions, FinishReason, GenerateOptions } from "./api.ts";
+import type { ChatMessage, ChatOptions, GenerateOptions } from "./api.ts";
+import type { FinishReason } from "./listener.ts";
 
 /** A JSON schema, as an object. */
 export type ToolSchema = Readonly<Record<string, unknown>>;

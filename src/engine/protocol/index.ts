@@ -3,7 +3,7 @@
  *
  *   api.ts          arguments and results of callers; stats.ts: counts of an engine;
  *                   timed-look.ts: what its cache has where
- *   chat.ts         tools, results and events of conversations
+ *   chat.ts         tools, results and events of conversations; listener.ts: events for metrics
  *   config.ts       how a model is loaded and run
  *   mock-config.ts  costs in place of a model; kv-transfer-config.ts: blocks that travel
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
@@ -29,9 +29,6 @@ export type {
   DecodeTextOptions,
   DraftUse,
   EncodeTextOptions,
-  EngineHealth,
-  EngineListener,
-  FinishReason,
   GeneratedTokens,
   GenerateOptions,
   GenerateResult,
@@ -40,10 +37,7 @@ export type {
   ModelInfo,
   Prompt,
   PromptInfo,
-  RequestSummary,
-  RequestTimes,
   ServedModel,
-  StepReport,
   StreamItem,
   TextCodec,
   TextFrame,
@@ -78,6 +72,14 @@ export type {
 export { Heartbeat } from "./heartbeat.ts";
 export type { KvFill, KvFillOptions, KvFillResult } from "./kv-fill.ts";
 export type { KvSource, KvSourceOptions } from "./kv-source.ts";
+export type {
+  EngineHealth,
+  EngineListener,
+  FinishReason,
+  RequestSummary,
+  RequestTimes,
+  StepReport,
+} from "./listener.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
 export { CostFileConfig, MockOptions, MockWorkerOptions, parseCostFile } from "./mock-config.ts";
 export { isPipelined } from "./pipeline-config.ts";

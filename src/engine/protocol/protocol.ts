@@ -8,11 +8,12 @@ import type { CacheAsk, KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kv
 import type { DraftKind, PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { DraftShape } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
-import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
+import type { BeamScore, ModelInfo } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 import type { EarlierTokens } from "./earlier-tokens.ts";
 import type { KvFill, KvFillResult } from "./kv-fill.ts";
 import type { KvSource } from "./kv-source.ts";
+import type { FinishReason, StepReport } from "./listener.ts";
 import type { CacheReport, EngineStats } from "./stats.ts";
 import type { TimedLook } from "./timed-look.ts";
 
