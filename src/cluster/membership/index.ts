@@ -8,7 +8,7 @@
  *   announcer.ts           a worker's side; redis-announcer.ts: in Redis
  *   role-desk.ts           one of several routers decides about roles
  *   redis-membership.ts    a router's side of Redis; lease-record.ts: a worker's entry
- *   redis-link.ts          a connection that comes back
+ *   redis-link.ts          a connection that comes back; hang-watch.ts: pauses of this process
  *   static-membership.ts   workers that are given by address: static-worker.ts checks one,
  *                          probe.ts asks which server it is, bounded-get.ts: a bounded answer
  *   joined-membership.ts   several memberships as one; open-membership.ts: those that are wanted

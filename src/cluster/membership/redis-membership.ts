@@ -1,5 +1,6 @@
 import { messageOf } from "#base";
 import type { Member, Membership, MembershipListener, ToldRole } from "#cluster/protocol";
+import { HangWatch } from "./hang-watch.ts";
 import {
   type LeaseRecord,
   RECORD_LENGTH_MAX,
@@ -147,7 +148,8 @@ export class RedisMembership implements Membership {
     try {
       // Before it is asked for: a lease must not seem longer than it is.
       const askedMs = performance.now();
-      const entries = await this.#entries();
+      const hangs = new HangWatch();
+      const entries = await this.#entries().finally(() => this.#prolongAll(hangs.stop()));
       if (this.#closed) return;
       if (this.#wasAway) this.#extendAll(askedMs);
       this.#wasAway = false;

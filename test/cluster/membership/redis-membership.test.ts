@@ -1,7 +1,7 @@
 /** Leases in a real Redis: deaths, clocks, and a Redis that goes away. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { RedisAnnouncer, RedisLink, RedisMembership, type WorkerInfo } from "#cluster";
 import { membershipContract } from "../../contracts/membership.ts";
 import { NO_REDIS, TestRedis } from "../../support/redis-server.ts";
@@ -50,7 +50,7 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
       changed: ({ info, state }) => told.push(`${info.id} is ${state}`),
       left: (id, reason) => told.push(`left ${id}: ${reason}`),
     });
-    return { membership, warnings, told, has: () => membership.workers.has("worker-1") };
+    return { link, membership, warnings, told, has: () => membership.workers.has("worker-1") };
   }
 
   membershipContract(
@@ -151,23 +151,41 @@ describe.skipIf(NO_REDIS !== null)(`in Redis${NO_REDIS === null ? "" : ` (${NO_R
     expect(told).toEqual(["joined worker-1"]);
   });
 
-  test("[CL42] a router that hung itself takes no living worker for dead", async () => {
-    const { die } = announce(workerInfo());
-    const { has, told } = watch();
-    await until("it joins", has);
-    const client = redis.client();
-    const record = JSON.parse((await client.get(KEY)) ?? "");
-    die();
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * LEASE_MS);
-    // The first read after that finds no entry: the worker that writes it hung with this process.
-    await sleep(50);
-    const written = JSON.stringify({ ...record, beat: record.beat + 1 });
-    await client.set(KEY, written, "PX", LEASE_MS);
-    await sleep(3 * READ_MS);
-    expect(told).toEqual(["joined worker-1"]);
-    await until("its lease ends", () => !has());
-    client.disconnect();
-  });
+  /** Keeps this thread from doing anything. */
+  const hang = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * LEASE_MS);
+
+  test.each(["between its reads", "while it read"])(
+    "[CL42] a router that hung itself %s takes no living worker for dead",
+    async (when) => {
+      const { die } = announce(workerInfo());
+      const { link, has, told } = watch();
+      await until("it joins", has);
+      const client = redis.client();
+      const record = JSON.parse((await client.get(KEY)) ?? "");
+      die();
+      if (when === "while it read") {
+        const read = link.client.srandmember.bind(link.client) as (
+          ...of: unknown[]
+        ) => Promise<never>;
+        const reads = vi.spyOn(link.client, "srandmember").mockImplementationOnce((...of) => {
+          const answer = read(...of);
+          hang();
+          return answer;
+        });
+        await until("it reads", () => reads.mock.calls.length > 0);
+      } else {
+        hang();
+      }
+      // The first read after that finds no entry: the worker that writes it hung with this process.
+      await sleep(50);
+      const written = JSON.stringify({ ...record, beat: record.beat + 1 });
+      await client.set(KEY, written, "PX", LEASE_MS);
+      await sleep(3 * READ_MS);
+      expect(told).toEqual(["joined worker-1"]);
+      await until("its lease ends", () => !has());
+      client.disconnect();
+    },
+  );
 
   test("[CL44] a clock of Redis that is set forward ends no lease of a living worker", async () => {
     // Long beside the pauses of a busy machine: each write must be read before it is deleted.
