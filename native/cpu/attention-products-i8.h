@@ -79,6 +79,8 @@ struct Products<Q8> {
   static Sum add(Sum sum, Factor factor, Operand operand) {
 #if defined(__AVX512F__)
     return bitCast<I32>(_mm512_dpwssd_epi32(bitCast<__m512i>(sum), factor, operand));
+#elif defined(__AVXVNNI__)
+    return bitCast<I32>(_mm256_dpwssd_avx_epi32(bitCast<__m256i>(sum), factor, operand));
 #elif defined(__AVX2__)
     return sum + bitCast<I32>(_mm256_madd_epi16(factor, operand));
 #else

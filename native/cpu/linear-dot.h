@@ -49,15 +49,12 @@ struct DotBf16 {
 /// i8: four products, summed exactly in i32: 128 columns of at most 127 * 255 stay far below 2^31.
 struct DotI8 {
   using Sum = I32;
-#if defined(__AVX512VNNI__)
+#if defined(PERIGEE_DOT_BYTES)
   struct Word {
     U32 bytes;
   };
   static Word spread(uint32_t word) { return {U32{} + word}; }
-  static Sum dot(Sum sum, U32 weight, Word x) {
-    return bitCast<I32>(_mm512_dpbusd_epi32(bitCast<__m512i>(sum), bitCast<__m512i>(weight),
-                                            bitCast<__m512i>(x.bytes)));
-  }
+  static Sum dot(Sum sum, U32 weight, Word x) { return dotBytes(sum, weight, x.bytes); }
 #elif defined(__AVX2__)
   // vpmaddubsw needs one unsigned operand and adds pairs in 16 bits. |x| * (w with the sign of x)
   // is at most 2 * 127 * 127 = 32258, so the pair sum cannot saturate.

@@ -16,7 +16,7 @@ constexpr int kPanelRows = kPanelVectors * kLanes;
 
 // vpdpbusd multiplies unsigned by signed bytes. So weights are stored plus 128, and the excess (128
 // times the sum of the activations) is subtracted from the result.
-#if defined(__AVX512F__)
+#if defined(PERIGEE_DOT_BYTES)
 constexpr int kWeightOffset = 128;
 #else
 constexpr int kWeightOffset = 0;

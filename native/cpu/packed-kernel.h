@@ -14,7 +14,7 @@
 
 namespace perigee {
 
-#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+#if defined(__AVX2__) && !defined(PERIGEE_DOT_BYTES)
 
 /// Steps whose products of two columns can be summed in 16 bits.
 constexpr int pairSteps(int largest) {

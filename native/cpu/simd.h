@@ -46,6 +46,21 @@ inline To bitCast(From from) {
   return to;
 }
 
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+#define PERIGEE_DOT_BYTES
+
+/// Adds the products of four unsigned and four signed bytes to each lane, without saturation.
+inline I32 dotBytes(I32 sum, U32 bytes, U32 signedBytes) {
+#if defined(__AVX512VNNI__)
+  return bitCast<I32>(_mm512_dpbusd_epi32(bitCast<__m512i>(sum), bitCast<__m512i>(bytes),
+                                          bitCast<__m512i>(signedBytes)));
+#else
+  return bitCast<I32>(_mm256_dpbusd_avx_epi32(bitCast<__m256i>(sum), bitCast<__m256i>(bytes),
+                                              bitCast<__m256i>(signedBytes)));
+#endif
+}
+#endif
+
 // Loads and stores accept any alignment.
 
 inline F32 load(const float* from) {

@@ -8,6 +8,7 @@ const own = (...features: string[]) => Object.keys(ownLibraries("linux-x64", new
 
 test("an installation compiles the set that this processor would choose, and what it falls back to", () => {
   expect(own("avx2", "fma")).toEqual(["avx2", "transfer", "relay"]);
+  expect(own("avx2", "avx_vnni")).toEqual(["avxvnni", "transfer", "relay"]);
   expect(own("avx2", ...AVX512)).toEqual(["avx512", "transfer", "relay"]);
   expect(own("avx2", ...AVX512, ...AMX)).toEqual(["avx512", "amx", "transfer", "relay"]);
   expect(own()).toEqual(Object.keys(librariesOf("linux-x64")));

@@ -11,6 +11,8 @@ const AMX = ["tile", "bf16", "int8"].map((part) => `-mamx-${part}`);
 const SETS = {
   "linux-x64": {
     avx2: AVX2,
+    // Processors without AVX-512 from 2021 on: products of bytes in one instruction.
+    avxvnni: [...AVX2, "-mavxvnni"],
     avx512: [...AVX2, ...AVX512, ...WIDE],
     // Its permission is asked of Linux (native/cpu/permission.cpp).
     amx: [...AVX2, ...AVX512, ...WIDE, ...AMX],
@@ -48,10 +50,10 @@ function processorFeatures() {
 export function ownLibraries(platform, features = processorFeatures()) {
   const all = librariesOf(platform);
   if (platform !== "linux-x64" || features.size === 0) return all;
-  const { avx2, avx512, amx, ...others } = all;
+  const { avx2, avxvnni, avx512, amx, ...others } = all;
   const has = (...names) => names.every((name) => features.has(name));
   if (!has("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16")) {
-    return { avx2, ...others };
+    return has("avx_vnni") ? { avxvnni, ...others } : { avx2, ...others };
   }
   const isAmx = has("amx_tile", "amx_bf16", "amx_int8");
   return isAmx ? { avx512, amx, ...others } : { avx512, ...others };

@@ -2,20 +2,22 @@ import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
 
 /** Instruction sets that the native library is built for. */
-export type Isa = "avx2" | "avx512" | "amx" | "neon";
+export type Isa = "avx2" | "avxvnni" | "avx512" | "amx" | "neon";
 
 /** Processor features (as Linux names them) that a library of each set uses. */
 const AVX512 = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"];
+const AVX2 = ["avx2", "fma", "f16c", "bmi2"];
 const NEEDS: Readonly<Record<Isa, readonly string[]>> = {
   amx: [...AVX512, "amx_tile", "amx_bf16", "amx_int8"],
   avx512: AVX512,
-  avx2: ["avx2", "fma", "f16c", "bmi2"],
+  avxvnni: [...AVX2, "avx_vnni"],
+  avx2: AVX2,
   neon: ["asimd", "asimdhp", "asimddp"],
 };
 
 /** Best first. */
 const CANDIDATES: Readonly<Record<string, readonly Isa[]>> = {
-  x64: ["amx", "avx512", "avx2"],
+  x64: ["amx", "avx512", "avxvnni", "avx2"],
   arm64: ["neon"],
 };
 
@@ -60,7 +62,7 @@ export function chooseIsas(wanted: Isa | undefined): readonly Isa[] {
   throw new EngineError(
     "DEVICE_UNAVAILABLE",
     "Cannot open the cpu device: instruction set " +
-      `${wanted ?? "avx2, avx512, amx or neon"} wanted, this processor has ${found}; ` +
+      `${wanted ?? "avx2, avxvnni, avx512, amx or neon"} wanted, this processor has ${found}; ` +
       "use the reference device",
     { param: "isa" },
   );

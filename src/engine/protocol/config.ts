@@ -277,7 +277,7 @@ export const EngineOptions = z
       .default(null)
       .describe("CPU threads; null: one per physical core."),
     isa: z
-      .enum(["avx2", "avx512", "amx", "neon"])
+      .enum(["avx2", "avxvnni", "avx512", "amx", "neon"])
       .nullable()
       .default(null)
       .describe("CPU instruction set; null: the best that the CPU has."),

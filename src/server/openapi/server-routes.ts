@@ -1,5 +1,6 @@
 /** What each route of the server takes and answers. */
 import { z } from "zod";
+import { ASSET_ROUTE } from "../dashboard/page-routes.ts";
 import { ChatRequest } from "../openai/chat-request.ts";
 import { CompletionsRequest } from "../openai/completions-request.ts";
 import { EmbeddingsRequest } from "../openai/embeddings.ts";
@@ -160,8 +161,35 @@ const FLEET = under("Fleet", [
   },
 ]);
 
+/** Numbers of a query are texts; the routes check their range. */
+const RunsQuery = z.object({
+  node: z.string().optional(),
+  serial: z.string().optional(),
+  runs: z.string().optional(),
+});
+
+const LIVE_PAGE = under("Live page", [
+  {
+    ...({ ...get, path: "/dashboard/events", answer: "events" } as const),
+    ...{ query: z.object({ view: z.enum(["now", "cache"]).optional() }) },
+    summary: "What the server does, as events",
+  },
+  {
+    ...{ ...get, path: "/dashboard/prefixes", query: RunsQuery },
+    summary: "The tree of cached prefixes, or what is below one of its runs",
+  },
+  {
+    ...{ ...get, path: "/dashboard/text", query: RunsQuery.omit({ runs: true }) },
+    summary: "The end of a cached prefix as text, for holders of an admin key",
+  },
+  {
+    ...({ ...get, path: ASSET_ROUTE, answer: "bytes" } as const),
+    summary: "A file of the page",
+  },
+]);
+
 /** Of all routes that a server has by itself. */
 export const SERVER_ROUTES: readonly RouteDoc[] = [
   ...OTHER_APIS,
-  ...[...GENERATION, ...KEPT, ...VECTORS, ...TEXTS, ...CACHE, ...OPERATION, ...FLEET],
+  ...[...GENERATION, ...KEPT, ...VECTORS, ...TEXTS, ...CACHE, ...OPERATION, ...FLEET, ...LIVE_PAGE],
 ];
