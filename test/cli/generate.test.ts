@@ -220,7 +220,7 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
   });
 
   test("a model that is not there, and --verbose adds the stack", async () => {
-    const words = ["generate", "none/there", "-p", "x"];
+    const words = ["generate", "none/there", "-p", "x", "--offline"];
     for (const line of sized(
       [["--verbose", ...words]],
       [

@@ -179,11 +179,11 @@ describe("[SP16] the drafts of an EAGLE-3", () => {
     const forked = drafts;
     drafts = new Map();
     // Each sample's text as a prompt of its own, computed at once, at every length.
+    await using other = await load({ kvCache: { prefixCaching: false } });
     for (const { tokenIds } of result?.completions ?? []) {
       for (let length = 1; length < tokenIds.length; length++) {
         const promptTokenIds = [...prompt.promptTokenIds, ...tokenIds.slice(0, length - 1)];
         const bad = { allowedTokenIds: [tokenIds[length - 1] ?? 0] };
-        await using other = await load();
         await other.generate({ promptTokenIds }, { ...greedy, ...bad, maxTokens: 3 });
       }
     }
