@@ -1,10 +1,10 @@
 /** Request fields that several of Ollama's routes have. */
 import { z } from "zod";
 import type { ServerContext } from "../context.ts";
-import { anyObject, boundedList, LIST_LIMITS } from "../openai/bounded.ts";
+import { anyObject } from "../openai/bounded.ts";
 import type { ChatRequest } from "../openai/chat-request.ts";
 import { checkModelName } from "../openai/delivery.ts";
-import { ignored, unsupported } from "../openai/fields.ts";
+import { ignored, stopField, unsupported } from "../openai/fields.ts";
 import { fieldError } from "../openai/parse-request.ts";
 
 const number = z.number().nullish();
@@ -34,12 +34,7 @@ export const optionsField = z
     top_k: count,
     min_p: number,
     seed: count,
-    stop: z
-      .union(
-        [z.string(), boundedList(z.string(), { max: LIST_LIMITS.stop })],
-        `must be a string or a list of at most ${LIST_LIMITS.stop}`,
-      )
-      .nullish(),
+    stop: stopField,
     repeat_penalty: number,
     presence_penalty: number,
     frequency_penalty: number,

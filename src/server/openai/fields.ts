@@ -78,6 +78,14 @@ const predictedContent = z.union([
   }),
 ]);
 
+/** Texts that end an output. */
+export const stopField = z
+  .union(
+    [z.string(), boundedList(z.string(), { max: LIST_LIMITS.stop })],
+    `must be a string or a list of at most ${LIST_LIMITS.stop}`,
+  )
+  .nullish();
+
 /** Sampling fields. Types are checked here, ranges by the engine's schema. */
 export const samplingFields = {
   n: count,
@@ -89,12 +97,7 @@ export const samplingFields = {
   presence_penalty: number,
   frequency_penalty: number,
   seed: count,
-  stop: z
-    .union(
-      [z.string(), boundedList(z.string(), { max: LIST_LIMITS.stop })],
-      `must be a string or a list of at most ${LIST_LIMITS.stop}`,
-    )
-    .nullish(),
+  stop: stopField,
   stop_token_ids: boundedList(z.int(), { max: LIST_LIMITS.stop_token_ids }).nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
