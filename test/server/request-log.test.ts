@@ -25,6 +25,7 @@ async function listening(
   const app: FastifyInstance = fastify({
     loggerInstance: log as FastifyBaseLogger, // pino's own type would make the app another type
     logController: new LogController({ disableRequestLogging: true }),
+    forceCloseConnections: true, // else it may wait for a kept connection of fetch, for a minute
   });
   onTestFinished(() => app.close());
   logRequests(app, onEnd);
