@@ -1,7 +1,8 @@
 // node tools/docs.mjs [--check]: writes docs/configuration.md, docs/errors.md and the limits in
 // SECURITY.md from the schemas and the error catalogue of the build, docs/perigee.schema.json and
-// docs/perigee.1 from the flags of all commands, docs/api from the declarations, and the
-// pictures of docs from bench/results (tools/pictures.mjs writes these alone). With --check, exits 1 where a file is out of date.
+// docs/perigee.1 from the flags of all commands, docs/api from the declarations, and the pictures
+// of docs from bench/results (tools/pictures.mjs writes these alone). With --check, exits 1 where a
+// file is out of date.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";

@@ -27,16 +27,19 @@ function* outdated(root, documents, folders) {
 
 /**
  * Writes the documents, and removes what is in their folders beside them. With `check` nothing is
- * written: each file that is out of date is named.
+ * written: `tell` gets a line for each file that is out of date.
  *
+ * @param {string} root
+ * @param {{ documents: ReadonlyMap<string, string>, check: boolean, remedy: string,
+ *   folders: readonly { path: string, ends: string }[], tell?: (line: string) => void }} options
  * @returns {number} the exit code
  */
-export function settle(root, { documents, folders, check, remedy }) {
+export function settle(root, { documents, folders, check, remedy, tell = console.error }) {
   let stale = 0;
   for (const [path, text] of outdated(root, documents, folders)) {
     const file = join(root, path);
     if (check) {
-      console.error(`${path} is out of date: ${remedy}`);
+      tell(`${path} is out of date: ${remedy}`);
       stale += 1;
     } else if (text === null) rmSync(file);
     else {

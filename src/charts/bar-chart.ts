@@ -116,7 +116,8 @@ function drawnRow(row: Row, { left, y, full, series }: RowPlace): string[] {
 }
 
 function swatch(place: number, x: number, y: number): string {
-  return `<rect class="f${colour(place)}" x="${round(x)}" y="${round(y - 10)}" width="14" height="11" rx="2"/>`;
+  const shape = `x="${round(x)}" y="${round(y - 10)}" width="14" height="11" rx="2"`;
+  return `<rect class="f${colour(place)}" ${shape}/>`;
 }
 
 function limitLine(

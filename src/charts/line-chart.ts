@@ -110,7 +110,8 @@ function endNames(
     const shade = shadeOf(one, place);
     const from = { x: xOf(plot, x), y: yOf(plot, y) };
     const to = { x: plot.right + 14, y: plot.top + (places[place] ?? 0) };
-    const lead = `<path class="lead s${shade}" d="M${round(from.x + 5)} ${from.y}L${round(to.x - 3)} ${round(to.y)}"/>`;
+    const line = `M${round(from.x + 5)} ${from.y}L${round(to.x - 3)} ${round(to.y)}`;
+    const lead = `<path class="lead s${shade}" d="${line}"/>`;
     return lead + text({ x: to.x, y: to.y + 4, look: `f${shade}` }, one.name);
   });
 }
@@ -229,7 +230,8 @@ function sample(
   const y = base - 4;
   const mark = dot({ point: [round(at + 7), y], one, place, name: "" });
   if (one.marks === true) return mark;
-  return `<path class="line s${shadeOf(one, place)}${broken(place)}" d="M${round(at)} ${y}h14"/>${mark}`;
+  const look = `line s${shadeOf(one, place)}${broken(place)}`;
+  return `<path class="${look}" d="M${round(at)} ${y}h14"/>${mark}`;
 }
 
 function shadeOf({ like }: ChartSeries, place: number): number {

@@ -7,13 +7,16 @@ import { escaped } from "./markup.ts";
 import { CHART_STYLE } from "./style.ts";
 
 export interface PictureText {
-  /** What a reader hears that cannot see it. Default: the first chart's title. */
+  /** Read out to those who cannot see it. Default: the first chart's title. */
   readonly title?: string;
 }
 
 const SUMMARY_MAX = 4000;
 
-/** A file: charts below each other, on a ground of their own, light or dark as the reader's page. */
+/**
+ * A file: charts below each other on a ground of their own, since a page may be light where its
+ * reader's system is dark.
+ */
 export function picture(charts: readonly Chart[], { title }: PictureText = {}): string {
   const all = charts.map(drawn);
   let y = 0;

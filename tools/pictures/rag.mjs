@@ -13,8 +13,10 @@ const POOLS = { "holds all": "the pool holds all", evicts: "a pool of 16,384 tok
 function cache() {
   const { machine, rows } = results("rag-cache");
   const counted = rows.filter(({ computedTokens }) => computedTokens !== undefined);
-  const text = ({ computedTokens, firstTokenMs }) =>
-    `${Math.round(computedTokens / 1000)} k${firstTokenMs === null ? "" : `, ${Math.round(firstTokenMs.mean)} ms`}`;
+  const text = ({ computedTokens, firstTokenMs }) => {
+    const tokens = `${Math.round(computedTokens / 1000)} k`;
+    return firstTokenMs === null ? tokens : `${tokens}, ${Math.round(firstTokenMs.mean)} ms`;
+  };
   return {
     kind: "bars",
     title: "Prompt tokens computed for 200 questions, and the mean time to the first token",

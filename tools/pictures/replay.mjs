@@ -28,7 +28,7 @@ export function replayPictures() {
         {
           kind: "lines",
           title: "Block hit rate on the mixed workload, by pool size",
-          subtitle: `${mixed.requests.toLocaleString("en-US")} requests, seed 1; ${machineText(machine)}`,
+          subtitle: `${mixed.requests} requests, seed 1; ${machineText(machine)}`,
           x: { label: "blocks of the pool" },
           y: { label: "of all blocks" },
           limits: [{ axis: "y", value: endless.lru, name: "without bound" }],

@@ -108,6 +108,7 @@ function draftSteps() {
 /** Trained drafters of a model between both sizes, by requests at once. */
 function trained() {
   const { rows, machine, model } = results("drafter-table");
+  const size = `${Math.round(model.parameters / 1e6)} million parameters`;
   const batches = [1, 4, 16, 64];
   const shown = [
     ["redrafter", 1, "ReDrafter, 1"],
@@ -120,7 +121,7 @@ function trained() {
   return {
     kind: "lines",
     title: "Tokens a second of one request, as a multiple of none, by continuations",
-    subtitle: `a model of ${Math.round(model.parameters / 1e6)} million parameters, bfloat16, ${machineText(machine)}`,
+    subtitle: `a model of ${size}, bfloat16, ${machineText(machine)}`,
     x: { label: "requests at once", names: batches.map(String) },
     y: { label: "as a multiple of none" },
     limits: [{ axis: "y", ...NO_DRAFTS }],

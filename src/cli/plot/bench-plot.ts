@@ -36,7 +36,9 @@ export function offlineCharts(
     {
       kind: "lines",
       title: "Seconds of each timed run",
-      subtitle: `${model} on ${device}: ${prompts} prompts of ${inputLength} tokens, ${outputLength} tokens generated for each`,
+      subtitle:
+        `${model} on ${device}: ${prompts} prompts of ${inputLength} tokens, ` +
+        `${outputLength} tokens generated for each`,
       x: { label: "run", names: runs },
       y: { label: "s" },
       limits,
@@ -127,5 +129,6 @@ function loadText(result: OnlineResult): string {
 
 function sizesText({ model, url, completed, dataset, inputLength, outputLength }: OnlineResult) {
   const prompts = dataset === null ? `of ${inputLength} tokens` : `of ${dataset}`;
-  return `${model} at ${url}: ${completed} prompts ${prompts}, ${outputLength} tokens generated for each`;
+  const outputs = `${outputLength} tokens generated for each`;
+  return `${model} at ${url}: ${completed} prompts ${prompts}, ${outputs}`;
 }

@@ -21,7 +21,8 @@ export interface ReplayPlotText {
 export function replayCharts(rows: readonly ReplayRow[], text: ReplayPlotText): readonly Chart[] {
   const sizes = new Set(rows.flatMap(({ capacityBlocks }) => capacityBlocks ?? []));
   const [first] = rows;
-  const counts = `${grouped(first?.requests ?? 0)} requests, ${grouped(first?.blockRefs ?? 0)} block references`;
+  const requests = grouped(first?.requests ?? 0);
+  const counts = `${requests} requests, ${grouped(first?.blockRefs ?? 0)} block references`;
   const head = {
     title: "Block hit rate by pool size and eviction policy",
     subtitle: `${text.trace}: ${counts}`,
