@@ -1,12 +1,20 @@
 /** Pictures of the documents: what `node tools/pictures.mjs` makes, and which pages show. */
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { settle } from "../../tools/generated.mjs";
 import { partsOf } from "../charts/svg-parts.ts";
-import { scratchFolder } from "../checkpoint/scratch-folder.ts";
 import { built } from "../cli/perigee.ts";
 import { isBuildCurrent } from "../support/from-build.ts";
 
@@ -56,8 +64,9 @@ test.runIf(current)(
 );
 
 describe("generated files", () => {
+  const root = mkdtempSync(join(tmpdir(), "perigee-generated-"));
+  afterAll(() => rmSync(root, { recursive: true }));
   const told: string[] = [];
-  const root = scratchFolder();
   const documents = new Map([["docs/a/new.svg", "new"]]);
   const folders = [{ path: "docs/a", ends: ".svg" }];
   const all = { documents, folders, remedy: "run it", tell: (line: string) => told.push(line) };

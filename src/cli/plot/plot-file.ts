@@ -39,7 +39,7 @@ function writing(file: string, action: () => void): void {
   try {
     action();
   } catch (cause) {
-    const wanted = "a file for the picture that can be written (--plot)";
+    const wanted = "for --plot a path in a folder that is there and may be written";
     throw fileProblem({ action: "write", file, wanted, cause });
   }
 }

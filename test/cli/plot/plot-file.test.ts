@@ -6,9 +6,9 @@ import { plotPath, plotTo } from "../../../src/cli/plot/plot-file.ts";
 import { scratchFolder } from "../../checkpoint/scratch-folder.ts";
 
 const chart: Chart = { kind: "bars", title: "t", series: ["a"], rows: [] };
-const scratch = scratchFolder();
 
 test("a picture is written at the end; until then an old one stays, and no new one is there", () => {
+  const scratch = scratchFolder();
   const [fresh, old] = [join(scratch, "fresh.svg"), join(scratch, "old.svg")];
   writeFileSync(old, "old");
   const writers = [fresh, old].map((path) => plotTo(path));
@@ -20,6 +20,7 @@ test("a picture is written at the end; until then an old one stays, and no new o
 });
 
 test("a file that cannot be written is refused before the run, with the reason", () => {
+  const scratch = scratchFolder();
   const folder = join(scratch, "folder.svg");
   mkdirSync(folder);
   const file = join(scratch, "file");
