@@ -1,4 +1,5 @@
 /** Rows of bars with their values beside them. */
+import { boundedBars } from "./bounds.ts";
 import type { BarChart, BarRow } from "./chart.ts";
 import {
   colour,
@@ -18,9 +19,7 @@ import { fitted, textWidth } from "./text-width.ts";
 const BAR = 13;
 const GAP = 2;
 const ROW_GAP = 10;
-const ROWS_MAX = 100;
-const SERIES_MAX = 24;
-const LABEL_MAX = 250;
+const LABEL_MAX = 280;
 const FONT = 12;
 const SMALL = 11;
 
@@ -37,19 +36,23 @@ interface Row {
   readonly bars: readonly Bar[];
 }
 
-export function drawBars(chart: BarChart): Drawn {
-  const rows = chart.rows.slice(0, ROWS_MAX).map((row) => drawable(row, chart));
+export function drawBars(asked: BarChart): Drawn {
+  const chart = boundedBars(asked);
+  const rows = chart.rows.map((row) => drawable(row, chart));
   const left = EDGE + labelWidth(rows) + 8;
   const full = fullWidth(rows, chart, WIDTH - EDGE - left);
   const head = heading(chart.title, chart.subtitle);
-  const names = chart.series.length > 1 ? chart.series.slice(0, SERIES_MAX) : [];
+  const names = chart.series.length > 1 ? chart.series : [];
   const key = legend(names, swatch, head.bottom);
   const { limit } = chart;
   let y = key.bottom + (limit === undefined ? 10 : 26);
   const top = y;
-  const parts: string[] = [];
+  const bars: string[] = [];
+  const texts: string[] = [];
   for (const row of rows) {
-    parts.push(...drawnRow(row, { left, y, full, series: chart.series }));
+    const place = { left, y, full, series: chart.series };
+    bars.push(...row.bars.map((bar, at) => drawnBar(row, bar, { ...place, at })));
+    texts.push(...rowTexts(row, place));
     y += rowHeight(row) + ROW_GAP;
   }
   const line =
@@ -58,7 +61,8 @@ export function drawBars(chart: BarChart): Drawn {
       : limitLine(limit, { x: left + limit.value * full, top, bottom: y - 6 });
   return {
     height: y + 4,
-    parts: [...head.parts, ...key.parts, ...parts, ...line],
+    // Values stand above the line that they are compared with.
+    parts: [...head.parts, ...key.parts, ...bars, ...line, ...texts],
     summary: `${chart.title}. ${listed(
       rows.map((row) => inWords(row, chart)),
       30,
@@ -67,10 +71,9 @@ export function drawBars(chart: BarChart): Drawn {
 }
 
 function drawable({ label, values, texts }: BarRow, { unit = "" }: BarChart): Row {
-  const bars = values.slice(0, SERIES_MAX).flatMap((value, place) => {
-    if (value === null || !Number.isFinite(value)) return [];
-    return [{ place, value: Math.max(value, 0), text: texts?.[place] ?? valueText(value) + unit }];
-  });
+  const bars = values.flatMap((value, place) =>
+    value === null ? [] : [{ place, value, text: texts?.[place] ?? valueText(value) + unit }],
+  );
   return { label: fitted(label, FONT, LABEL_MAX), bars };
 }
 
@@ -100,19 +103,31 @@ interface RowPlace {
   readonly series: readonly string[];
 }
 
-function drawnRow(row: Row, { left, y, full, series }: RowPlace): string[] {
+function rowTexts(row: Row, { left, y, full }: RowPlace): string[] {
   const middle = y + rowHeight(row) / 2 + 4;
-  const label = text({ x: left - 8, y: middle, anchor: "end" }, row.label);
-  const bars = row.bars.map(({ place, value, text: words }, at) => {
-    const top = y + at * (BAR + GAP);
-    const width = round(value * full);
-    const shape = `x="${round(left)}" y="${top}" width="${width}" height="${BAR}" rx="2"`;
-    const name = [row.label, series[place] ?? "", words].filter((part) => part !== "").join(": ");
-    const title = `<title>${escaped(name)}</title>`;
-    const value_ = text({ x: left + width + 5, y: top + BAR - 2.5, look: "small" }, words);
-    return `<rect class="f${colour(place)}" ${shape}>${title}</rect>${value_}`;
-  });
-  return [label, ...bars];
+  return [
+    text({ x: left - 8, y: middle, anchor: "end" }, row.label),
+    ...row.bars.map(({ value, text: words }, at) => {
+      const base = topOf(y, at) + BAR - 2.5;
+      return text({ x: left + round(value * full) + 5, y: base, look: "small over" }, words);
+    }),
+  ];
+}
+
+function drawnBar(
+  { label }: Row,
+  { place, value, text: words }: Bar,
+  { left, y, full, series, at }: RowPlace & { readonly at: number },
+): string {
+  const width = round(value * full);
+  const shape = `x="${round(left)}" y="${topOf(y, at)}" width="${width}" height="${BAR}" rx="2"`;
+  const name = [label, series[place] ?? "", words].filter((part) => part !== "").join(": ");
+  return `<rect class="f${colour(place)}" ${shape}><title>${escaped(name)}</title></rect>`;
+}
+
+/** Of the bar at a place of its row. */
+function topOf(y: number, at: number): number {
+  return round(y + at * (BAR + GAP));
 }
 
 function swatch(place: number, x: number, y: number): string {

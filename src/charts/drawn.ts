@@ -78,10 +78,10 @@ export function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Three digits, thousands apart. */
+/** Three digits; of thousands all of them, apart. */
 export function valueText(value: number): string {
-  const short = Number(value.toPrecision(3));
-  return Math.abs(short) >= 1000 ? short.toLocaleString("en-US") : String(short);
+  const whole = Math.abs(value) >= 1000 && Math.abs(value) < 1e15;
+  return whole ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3)));
 }
 
 /** Items of a list; of very many the first ones and how many more there are. */

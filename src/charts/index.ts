@@ -4,9 +4,10 @@
  * One chart is data: what is drawn and what it is called. The same data gives the same bytes, so
  * that a script can tell whether a picture in the documents is out of date.
  *
- *   chart.ts        what a chart says: lines over two axes, or bars
+ *   chart.ts        what a chart says: lines over two axes, or bars; bounds.ts: how much of it
  *   picture.ts      charts below each other as a file, or one inside of a page
- *   line-chart.ts   lines and marks; line-ends.ts: names beside the ends of lines
+ *   line-chart.ts   lines and marks; line-ends.ts: names beside the ends of lines;
+ *                   limit-lines.ts: values that matter
  *   bar-chart.ts    rows of bars with their values
  *   axis.ts         where values stand, and which of them are written
  *   drawn.ts        pieces that both kinds share: headings, legends, texts

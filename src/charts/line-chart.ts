@@ -1,17 +1,15 @@
 /** Lines and marks over two axes. */
 import { type Axis, axisOf, placeAxis, tickText } from "./axis.ts";
+import { boundedLines } from "./bounds.ts";
 import type { AxisText, ChartLimit, ChartSeries, LineChart } from "./chart.ts";
 import { colour, type Drawn, EDGE, heading, legend, listed, round, text, WIDTH } from "./drawn.ts";
+import { level, upright } from "./limit-lines.ts";
 import { placedEnds } from "./line-ends.ts";
 import { escaped } from "./markup.ts";
 import { SERIES_COLOURS } from "./style.ts";
 import { fitted, textWidth } from "./text-width.ts";
 
 const PLOT_HEIGHT = 210;
-/** More would not be seen. */
-const POINTS_MAX = 400;
-const SERIES_MAX = 24;
-const LIMITS_MAX = 8;
 /** Lines of more points have no dots. */
 const DOTS_MAX = 40;
 const FONT = 12;
@@ -26,9 +24,9 @@ interface Plot {
   readonly y: Axis;
 }
 
-export function drawLines(chart: LineChart): Drawn {
-  const series = chart.series.slice(0, SERIES_MAX).map(drawable);
-  const limits = (chart.limits ?? []).slice(0, LIMITS_MAX);
+export function drawLines(asked: LineChart): Drawn {
+  const chart = boundedLines(asked);
+  const { series, limits = [] } = chart;
   const { x, y } = axesOf(chart, series, limits);
   const left = EDGE + Math.max(...y.ticks.map((tick) => textWidth(tickText(tick), FONT))) + 8;
   const head = heading(chart.title, chart.subtitle);
@@ -36,29 +34,19 @@ export function drawLines(chart: LineChart): Drawn {
   const direct = directNames(series, plain);
   const names = direct === null ? series.map(({ name }) => name) : [];
   const key = legend(names, (place, at, base) => sample(series, place, { at, base }), head.bottom);
-  const top = key.bottom + 26;
+  const top = key.bottom + 30;
   const plot = { ...plain, top, bottom: top + PLOT_HEIGHT, right: direct?.right ?? plain.right };
   const parts = [
     ...head.parts,
     ...key.parts,
-    text({ x: EDGE, y: top - 10, look: "quiet" }, fitted(chart.y.label, FONT, WIDTH - 2 * EDGE)),
+    text({ x: EDGE, y: top - 14, look: "quiet" }, fitted(chart.y.label, FONT, WIDTH - 2 * EDGE)),
     ...grid(chart, plot),
-    ...limits.map((limit) => limitLine(limit, plot)),
-    ...series.map((one, place) => drawn(one, place, { series, plot, chart })),
+    ...series.map((one, place) => drawn(one, place, { plot, chart })),
+    ...limits.map((limit) => limitLine(limit, plot, series)),
     ...(direct === null ? [] : endNames(series, direct.places, plot)),
   ];
   const ends = series.map((one) => inWords(one, chart.x));
   return { height: plot.bottom + 46, parts, summary: `${chart.title}. ${listed(ends, 12)}.` };
-}
-
-/** Without what cannot be drawn, and without more points than can be seen. */
-function drawable(series: ChartSeries): ChartSeries {
-  const points = series.points.filter((point) => point.every(Number.isFinite));
-  const step = Math.max(1, Math.ceil(points.length / POINTS_MAX));
-  return {
-    ...series,
-    points: points.filter((_, at) => at % step === 0 || at === points.length - 1),
-  };
 }
 
 function axesOf(
@@ -88,10 +76,14 @@ interface DirectNames {
 /** Room for names beside the lines; null where a legend is clearer. */
 function directNames(series: readonly ChartSeries[], plot: Plot): DirectNames | null {
   if (series.length < 2) return series.length === 0 ? { right: plot.right, places: [] } : null;
-  const ends = series.map(({ name, points }) => ({ name, end: points.at(-1) }));
+  const ends = series.map((one, place) => ({
+    ...{ name: one.name, end: one.points.at(-1), shade: shadeOf(one, place) },
+  }));
   const last = Math.max(...ends.map(({ end }) => (end === undefined ? 0 : plot.x.at(end[0]))));
-  const heights = ends.flatMap(({ name, end }) =>
-    end === undefined || plot.x.at(end[0]) < last - 0.02 ? [] : [{ name, y: yOf(plot, end[1]) }],
+  const heights = ends.flatMap(({ name, end, shade }) =>
+    end === undefined || plot.x.at(end[0]) < last - 0.02
+      ? []
+      : [{ name, shade, y: yOf(plot, end[1]) }],
   );
   if (heights.length < series.length) return null;
   const places = placedEnds(heights, { top: 0, bottom: plot.bottom });
@@ -153,23 +145,15 @@ function xNames({ names }: AxisText, plot: Plot): string[] {
   });
 }
 
-function limitLine({ name, axis, value }: ChartLimit, plot: Plot): string {
-  if (!Number.isFinite(value)) return "";
-  const { left, right, top, bottom } = plot;
-  if (axis === "x") {
-    const x = xOf(plot, value);
-    const anchor = x > (left + right) / 2 ? "end" : undefined;
-    const place = { x: anchor === undefined ? x + 5 : x - 5, y: top + 11, look: "quiet" };
-    const line = `<path class="limit" d="M${x} ${round(top)}V${round(bottom)}"/>`;
-    return line + text(anchor === undefined ? place : { ...place, anchor }, name);
-  }
-  const y = yOf(plot, value);
-  const line = `<path class="limit" d="M${round(left)} ${y}H${round(right)}"/>`;
-  return line + text({ x: left + 6, y: y - 5, look: "quiet" }, name);
+function limitLine(limit: ChartLimit, plot: Plot, series: readonly ChartSeries[]): string {
+  if (limit.axis === "x") return upright(limit, xOf(plot, limit.value), plot);
+  const courses = series.map(({ points }) =>
+    points.map(([x, y]) => [xOf(plot, x), yOf(plot, y)] as const),
+  );
+  return level(limit, yOf(plot, limit.value), { box: plot, courses });
 }
 
 interface Drawing {
-  readonly series: readonly ChartSeries[];
   readonly plot: Plot;
   readonly chart: LineChart;
 }

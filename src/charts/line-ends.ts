@@ -4,17 +4,21 @@ import { textWidth } from "./text-width.ts";
 export interface LineEnd {
   readonly name: string;
   readonly y: number;
+  /** Its colour. Ends of one colour may be together. */
+  readonly shade: number;
 }
 
 /** Between the base lines of two names. */
 const APART = 14;
 /** A name further from its line's end could be taken for another one's. */
 const SHIFT_MAX = 2.2 * APART;
+/** Ends that are nearer to each other are one for the eye. */
+const SAME = 3;
 const WIDTH_MAX = 170;
 
 /**
  * Where the name of each end stands, in the order of the ends, between `top` and `bottom`; null
- * where they would be too far from their lines, or too long.
+ * where they would be too far from their lines or too long, or where two ends are in one place.
  */
 export function placedEnds(
   ends: readonly LineEnd[],
@@ -22,6 +26,11 @@ export function placedEnds(
 ): readonly number[] | null {
   if (ends.some(({ name }) => textWidth(name, 12) > WIDTH_MAX)) return null;
   const order = ends.map((end, place) => ({ ...end, place })).sort((a, b) => a.y - b.y);
+  const together = order.some(({ y, shade }, rank) => {
+    const next = order[rank + 1];
+    return next !== undefined && next.shade !== shade && next.y - y < SAME;
+  });
+  if (together) return null;
   const stacks = stacked(order.map(({ y }) => y));
   const places = new Array<number>(ends.length).fill(0);
   const shift = Math.max(0, top - (stacks[0] ?? top));

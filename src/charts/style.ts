@@ -23,6 +23,7 @@ export const CHART_STYLE = `.chart text{font-family:system-ui,sans-serif;font-si
 .chart .heading{font-size:14px;font-weight:600}.chart .small{font-size:11px}
 .chart .grid,.chart .limit,.chart .line,.chart .lead{fill:none}
 .chart .line{stroke-width:1.8;stroke-linejoin:round}.chart .limit{stroke-dasharray:3 3}
+.chart .over{paint-order:stroke;stroke-width:3px;stroke-linejoin:round}
 .chart .broken{stroke-dasharray:6 3}.chart .lead{stroke-width:1;opacity:.6}
 ${colours(0)}
 @media (prefers-color-scheme:dark){${colours(1)}}`;
@@ -36,7 +37,7 @@ function colours(theme: 0 | 1): string {
   return [
     `.chart text{fill:${TEXT[theme]}}.chart .quiet{fill:${QUIET[theme]}}`,
     `.chart .grid{stroke:${GRID[theme]}}.chart .limit{stroke:${QUIET[theme]}}`,
-    `.chart .page{fill:${PAGE[theme]}}`,
+    `.chart .page{fill:${PAGE[theme]}}.chart .over{stroke:${PAGE[theme]}}`,
     ...series,
   ].join("\n");
 }

@@ -39,7 +39,7 @@ describe("a picture", () => {
     expect(picture([line(), bars()], { title: "both" })).toBe(drawn);
     expect(drawn).toContain("@media (prefers-color-scheme:dark)");
     expect(drawn).toContain('role="img" aria-labelledby="title desc"');
-    expect(partsOf(drawn).titles.at(-1)).toBe("both");
+    expect(partsOf(drawn).titles[0]).toBe("both");
     expect(drawn).toContain(
       '<desc id="desc">speed. one: 10 at 1, 20 at 2; two: 5 at 1, 90 at 2. ' +
         "hits. prose: ours 3, theirs 2; code: ours 1.</desc>",

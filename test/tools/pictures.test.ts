@@ -15,6 +15,7 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { settle } from "../../tools/generated.mjs";
 import { partsOf } from "../charts/svg-parts.ts";
+import { clipped, overlaps, textBoxes } from "../charts/text-boxes.ts";
 import { built } from "../cli/perigee.ts";
 import { isBuildCurrent } from "../support/from-build.ts";
 
@@ -41,7 +42,7 @@ test("pages show pictures that are there, and say in words what is to be seen", 
   }
 });
 
-test("each picture is shown by a page, and has no markup beyond a chart's", () => {
+test("each picture is shown by a page, has no markup beyond a chart's, and no text is covered", () => {
   expect(pictures.length).toBeGreaterThan(30);
   for (const picture of pictures) {
     expect(shown.map(({ file }) => file)).toContain(picture);
@@ -49,6 +50,8 @@ test("each picture is shown by a page, and has no markup beyond a chart's", () =
     expect(svg.length, picture).toBeLessThan(30_000);
     expect(svg).toContain("prefers-color-scheme:dark");
     expect(partsOf(svg).texts.length, picture).toBeGreaterThan(5);
+    expect(overlaps(textBoxes(svg)), picture).toEqual([]);
+    expect(clipped(svg), picture).toEqual([]);
   }
 });
 

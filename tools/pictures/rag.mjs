@@ -37,7 +37,7 @@ function stores() {
     kind: "lines",
     title: "Search in a folder, p50, by chunks of the corpus",
     subtitle: machineText(machine),
-    x: { label: "chunks", scale: "log" },
+    x: { label: "chunks (log)", scale: "log" },
     y: { label: "ms (log)", scale: "log" },
     series: Object.entries(by).map(([key, name]) => ({
       name,

@@ -13,10 +13,10 @@ function scheduling() {
     kind: "bars",
     title: "Mean time to the first token, by policy and prefill nodes of 16",
     unit: " s",
-    series: ["paper", ...splits.map((nodes) => `ours, ${nodes} prefill nodes`)],
+    series: [...splits.map((nodes) => `ours, ${nodes} prefill nodes`), "paper"],
     rows: POLICIES.map((policy) => {
       const ours = splits.map((prefillNodes) => only(rows, { policy, prefillNodes }).ttftS);
-      const values = [paper(policy), ...ours];
+      const values = [...ours, paper(policy)];
       return { label: policy, values, texts: values.map((value) => `${fixed(value, 2)} s`) };
     }),
   };
@@ -43,9 +43,9 @@ function capacity() {
 function cache() {
   const { rows } = results("reproduction-cache");
   const bars = (title, unit, [paper, ours], digits) => ({
-    ...{ kind: "bars", title, series: ["paper", "ours"] },
+    ...{ kind: "bars", title, series: ["ours", "paper"] },
     rows: rows.map((row) => {
-      const values = [row[paper], row[ours]];
+      const values = [row[ours], row[paper]];
       const texts = values.map((value) => `${fixed(value, digits)}${unit}`);
       return { label: `${TRACE[row.trace]}, by ${row.policy}`, values, texts };
     }),
@@ -113,9 +113,9 @@ function coupled() {
   return ["conversation", "synthetic"].map((trace) => ({
     kind: "bars",
     title: `Requests within 100 ms between tokens, ${TRACE[trace]}`,
-    series: ["paper", "ours"],
+    series: ["ours", "paper"],
     rows: matching(rows, { trace }).map(({ serving, paper, within100 }) => {
-      const values = [paper === null ? null : paper[0], within100];
+      const values = [within100, paper === null ? null : paper[0]];
       return { label: serving, values, texts: values.map((value) => `${fixed(value ?? 0, 1)} %`) };
     }),
   }));
@@ -175,10 +175,10 @@ function paged() {
   return Object.entries(MIXES).map(([mix, name]) => ({
     kind: "bars",
     title: `Requests a second within 0.25 s a token, ${name}`,
-    series: ["paper", "ours"],
+    series: ["ours", "paper"],
     rows: Object.entries(SERVERS).map(([server, label]) => {
       const { perSecond, paperPerSecond } = only(rows, { mix, server, beams: 1 });
-      return { label, values: [paperPerSecond, perSecond] };
+      return { label, values: [perSecond, paperPerSecond] };
     }),
   }));
 }
@@ -244,10 +244,10 @@ function memory() {
   return mixes.map(({ mix, rows }) => ({
     kind: "bars",
     title: `Requests that run in 15,700 slots, ${MIXES[mix]}`,
-    series: ["paper", "ours"],
+    series: ["ours", "paper"],
     rows: Object.entries(names).map(([name, label]) => {
       const row = rows.filter((one) => one.name === name && (one.blockTokens ?? 16) === 16);
-      return { label, values: [paper.running[mix][name], row[0].running] };
+      return { label, values: [row[0].running, paper.running[mix][name]] };
     }),
   }));
 }

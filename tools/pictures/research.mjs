@@ -53,7 +53,7 @@ export function researchPictures() {
           kind: "lines",
           title: "Time to the first token, by where the prompt's blocks are",
           subtitle: `the bundled model, bfloat16; ${machineText(tiers.machine)}`,
-          x: { label: "tokens that are stored", scale: "log" },
+          x: { label: "tokens that are stored (log)", scale: "log" },
           y: { label: "ms (log)", scale: "log" },
           series: Object.entries(LEVELS).map(([key, name]) => ({
             name,

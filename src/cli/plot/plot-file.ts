@@ -25,8 +25,12 @@ export function plotTo(path: string | undefined): (charts: () => readonly Chart[
 
 /** A pipe or a device: opening it is not free of consequences. */
 function isStream(path: string): boolean {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found !== undefined && !found.isFile() && !found.isDirectory();
+  try {
+    const found = statSync(path);
+    return !found.isFile() && !found.isDirectory();
+  } catch {
+    return false; // whether it can be there is found out by trying
+  }
 }
 
 function tryOut(path: string): void {

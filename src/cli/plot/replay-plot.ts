@@ -1,5 +1,5 @@
 /** The picture of `perigee replay --plot`: hit rates by pool size and eviction policy. */
-import type { BarChart, Chart, LineChart } from "#charts";
+import type { BarChart, Chart, ChartSeries, LineChart } from "#charts";
 import type { ReplayResult } from "#simulator";
 
 /** What a picture needs of a run. */
@@ -43,17 +43,29 @@ function lines(rows: readonly ReplayRow[], sizes: readonly number[]): LineChart 
       endless === undefined
         ? []
         : [{ axis: "y", value: endless.blockHitRate, name: "without bound" }],
-    series: policiesOf(rows).map((policy) => ({
-      name: policy,
-      points: rows
-        .flatMap((row) =>
-          row.policy === policy && row.capacityBlocks !== null
-            ? [[row.capacityBlocks, row.blockHitRate] as const]
-            : [],
-        )
-        .sort(([a], [b]) => a - b),
-    })),
+    series: together(
+      policiesOf(rows).map((policy) => ({
+        name: policy,
+        points: rows
+          .flatMap((row) =>
+            row.policy === policy && row.capacityBlocks !== null
+              ? [[row.capacityBlocks, row.blockHitRate] as const]
+              : [],
+          )
+          .sort(([a], [b]) => a - b),
+      })),
+    ),
   };
+}
+
+/** Policies that find the same are one line with both names: of two one would be hidden. */
+function together(series: readonly ChartSeries[]): readonly ChartSeries[] {
+  const names = new Map<string, string[]>();
+  for (const { name, points } of series) {
+    const key = JSON.stringify(points);
+    names.set(key, [...(names.get(key) ?? []), name]);
+  }
+  return [...names].map(([key, equal]) => ({ name: equal.join(", "), points: JSON.parse(key) }));
 }
 
 function bars(rows: readonly ReplayRow[]): BarChart {

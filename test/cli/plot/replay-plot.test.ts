@@ -42,6 +42,12 @@ test("hit rates are lines over pool sizes, and without bound a line through all"
   });
 });
 
+test("policies that find the same are one line with both names", () => {
+  const rows = [row("lru", 1, 0.1), row("lru", 2, 0.2), row("lfu", 2, 0.2), row("lfu", 1, 0.1)];
+  const [chart] = replayCharts(rows, { trace: "t" });
+  expect(chart?.series).toMatchObject([{ name: "lru, lfu" }]);
+});
+
 test("of one size there are bars, a row for each policy", () => {
   const [chart] = replayCharts([row("lru", 10, 0.1), row("lru", null, 0.5), row("lfu", 10, 0.2)], {
     trace: "t",
