@@ -2,6 +2,7 @@
 import { picture } from "../../dist/charts/index.js";
 import { fleetPictures } from "./fleet.mjs";
 import { gpuPictures } from "./gpu.mjs";
+import { kvCachePictures } from "./kv-cache.mjs";
 import { modelPictures } from "./models.mjs";
 import { ragPictures } from "./rag.mjs";
 import { replayPictures } from "./replay.mjs";
@@ -16,6 +17,7 @@ export function pictures() {
     ...gpuPictures(),
     ...replayPictures(),
     ...researchPictures(),
+    ...kvCachePictures(),
     ...modelPictures(),
     ...speculationPictures(),
     ...ragPictures(),
@@ -28,6 +30,6 @@ export function pictures() {
 
 /** Whose pictures are made here, so that one which no script makes any more is found. */
 export const PICTURE_FOLDERS = [
-  ...["design", "fleet", "models", "rag", "replay", "reproduction", "research"],
+  ...["design", "fleet", "kv-cache", "models", "rag", "replay", "reproduction", "research"],
   ...["routers-compared", "speculation"],
 ].map((name) => ({ path: `docs/${name}`, ends: ".svg" }));

@@ -16,6 +16,7 @@ export function replayPictures() {
   const conversation = results("replay-conversation");
   const { machine, mixed } = results("eviction");
   const bounded = mixed.blockHitRates.filter(({ capacityBlocks }) => capacityBlocks !== null);
+  const requests = mixed.requests.toLocaleString("en-US");
   const [endless] = mixed.blockHitRates.filter(({ capacityBlocks }) => capacityBlocks === null);
   return [
     [
@@ -28,7 +29,7 @@ export function replayPictures() {
         {
           kind: "lines",
           title: "Block hit rate on the mixed workload, by pool size",
-          subtitle: `${mixed.requests} requests, seed 1; ${machineText(machine)}`,
+          subtitle: `${requests} requests, seed 1; ${machineText(machine)}`,
           x: { label: "blocks of the pool" },
           y: { label: "of all blocks" },
           limits: [{ axis: "y", value: endless.lru, name: "without bound" }],
