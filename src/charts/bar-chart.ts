@@ -20,6 +20,7 @@ const BAR = 13;
 const GAP = 2;
 const ROW_GAP = 10;
 const LABEL_MAX = 280;
+const VALUE_MAX = 200;
 const FONT = 12;
 const SMALL = 11;
 
@@ -72,7 +73,14 @@ export function drawBars(asked: BarChart): Drawn {
 
 function drawable({ label, values, texts }: BarRow, { unit = "" }: BarChart): Row {
   const bars = values.flatMap((value, place) =>
-    value === null ? [] : [{ place, value, text: texts?.[place] ?? valueText(value) + unit }],
+    value === null
+      ? []
+      : [
+          {
+            ...{ place, value },
+            text: fitted(texts?.[place] ?? valueText(value) + unit, SMALL, VALUE_MAX),
+          },
+        ],
   );
   return { label: fitted(label, FONT, LABEL_MAX), bars };
 }
@@ -139,17 +147,12 @@ function limitLine(
   { name }: { readonly name: string },
   { x, top, bottom }: { readonly x: number; readonly top: number; readonly bottom: number },
 ): string[] {
+  const short = fitted(name, FONT, LABEL_MAX);
+  const half = textWidth(short, FONT) / 2;
+  const middle = Math.min(Math.max(x, EDGE + half), WIDTH - EDGE - half);
   return [
     `<path class="limit" d="M${round(x)} ${round(top - 6)}V${round(bottom)}"/>`,
-    text(
-      {
-        x: Math.min(x, WIDTH - EDGE - textWidth(name, FONT) / 2),
-        y: top - 11,
-        anchor: "middle",
-        look: "quiet",
-      },
-      name,
-    ),
+    text({ x: middle, y: top - 11, anchor: "middle", look: "quiet" }, short),
   ];
 }
 

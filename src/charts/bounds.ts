@@ -1,5 +1,5 @@
 /** What of a chart is drawn: as much as can be seen, whatever was asked for. */
-import type { BarChart, BarRow, ChartSeries, LineChart } from "./chart.ts";
+import type { BarChart, BarRow, ChartSeries, LineChart, PlaceText } from "./chart.ts";
 
 const SERIES_MAX = 24;
 const POINTS_MAX = 400;
@@ -17,7 +17,7 @@ export function boundedLines(chart: LineChart): LineChart {
     title: short(chart.title),
     subtitle: short(chart.subtitle ?? "", TEXT_MAX),
     x: boundedAxis(chart.x),
-    y: boundedAxis(chart.y),
+    y: { ...chart.y, label: short(chart.y.label) },
     series: chart.series.slice(0, SERIES_MAX).map(boundedSeries),
     limits: (chart.limits ?? [])
       .filter(({ value }) => Number.isFinite(value))
@@ -26,7 +26,7 @@ export function boundedLines(chart: LineChart): LineChart {
   };
 }
 
-function boundedAxis(axis: LineChart["x"]): LineChart["x"] {
+function boundedAxis(axis: PlaceText): PlaceText {
   const { names, label } = axis;
   const places = names === undefined ? {} : { names: names.slice(0, PLACES_MAX).map(shortName) };
   return { ...axis, ...places, label: short(label) };

@@ -6,6 +6,9 @@ export interface AxisText {
   readonly label: string;
   /** Default: linear. */
   readonly scale?: Scale;
+}
+
+export interface PlaceText extends AxisText {
   /** Instead of numbers: the name of each place 0, 1, 2 … */
   readonly names?: readonly string[];
 }
@@ -33,7 +36,7 @@ export interface LineChart {
   readonly title: string;
   /** What was measured, on what and when. */
   readonly subtitle?: string;
-  readonly x: AxisText;
+  readonly x: PlaceText;
   readonly y: AxisText;
   readonly series: readonly ChartSeries[];
   readonly limits?: readonly ChartLimit[];

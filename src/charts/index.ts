@@ -27,6 +27,7 @@ export type {
   ChartLimit,
   ChartSeries,
   LineChart,
+  PlaceText,
 } from "./chart.ts";
 export { escaped } from "./markup.ts";
 export { inlineChart, type PictureText, picture } from "./picture.ts";

@@ -1,7 +1,7 @@
 /** Lines and marks over two axes. */
 import { type Axis, axisOf, placeAxis, tickText } from "./axis.ts";
 import { boundedLines } from "./bounds.ts";
-import type { AxisText, ChartLimit, ChartSeries, LineChart } from "./chart.ts";
+import type { ChartLimit, ChartSeries, LineChart, PlaceText } from "./chart.ts";
 import { colour, type Drawn, EDGE, heading, legend, listed, round, text, WIDTH } from "./drawn.ts";
 import { level, upright } from "./limit-lines.ts";
 import { placedEnds } from "./line-ends.ts";
@@ -60,11 +60,14 @@ function axesOf(
     ...all.map((point) => point[axis === "x" ? 0 : 1]),
     ...of(axis),
   ];
-  const scaled = (text: AxisText, axis: "x" | "y") =>
-    text.names === undefined
-      ? axisOf(values(axis), { scale: text.scale ?? "linear", afar: axis === "x" })
-      : placeAxis(text.names.length);
-  return { x: scaled(x, "x"), y: scaled(y, "y") };
+  const places = x.names?.length;
+  return {
+    x:
+      places === undefined
+        ? axisOf(values("x"), { scale: x.scale ?? "linear", afar: true })
+        : placeAxis(places),
+    y: axisOf(values("y"), { scale: y.scale ?? "linear" }),
+  };
 }
 
 interface DirectNames {
@@ -108,26 +111,26 @@ function endNames(
   });
 }
 
-function grid({ x: named, y: label }: LineChart, plot: Plot): string[] {
+function grid({ x: named }: LineChart, plot: Plot): string[] {
   const { left, right, bottom } = plot;
   const lines = plot.y.ticks.map((tick) => {
     const at = yOf(plot, tick);
-    const name = label.names?.[tick] ?? tickText(tick);
     return `<path class="grid" d="M${round(left)} ${at}H${round(right)}"/>${text(
       { x: left - 6, y: at + 4, anchor: "end", look: "quiet" },
-      name,
+      tickText(tick),
     )}`;
   });
   const middle = (left + right) / 2;
+  const label = fitted(named.label, FONT, right - left);
   return [
     ...lines,
     ...xNames(named, plot),
-    text({ x: middle, y: bottom + 36, anchor: "middle", look: "quiet" }, named.label),
+    text({ x: middle, y: bottom + 36, anchor: "middle", look: "quiet" }, label),
   ];
 }
 
 /** Names below the x axis; of numbers that would touch each other, every second, third … */
-function xNames({ names }: AxisText, plot: Plot): string[] {
+function xNames({ names }: PlaceText, plot: Plot): string[] {
   const { ticks } = plot.x;
   const room = (plot.right - plot.left) / Math.max(ticks.length, 1) - 6;
   const written = ticks.map((tick) => names?.[tick] ?? tickText(tick));
@@ -145,7 +148,8 @@ function xNames({ names }: AxisText, plot: Plot): string[] {
   });
 }
 
-function limitLine(limit: ChartLimit, plot: Plot, series: readonly ChartSeries[]): string {
+function limitLine(asked: ChartLimit, plot: Plot, series: readonly ChartSeries[]): string {
+  const limit = { ...asked, name: fitted(asked.name, FONT, (plot.right - plot.left) / 2 - 10) };
   if (limit.axis === "x") return upright(limit, xOf(plot, limit.value), plot);
   const courses = series.map(({ points }) =>
     points.map(([x, y]) => [xOf(plot, x), yOf(plot, y)] as const),
@@ -223,7 +227,7 @@ function shadeOf({ like }: ChartSeries, place: number): number {
 }
 
 /** Where it begins and ends. */
-function inWords({ name, points }: ChartSeries, x: AxisText): string {
+function inWords({ name, points }: ChartSeries, x: PlaceText): string {
   const [first] = points;
   const last = points.at(-1);
   if (first === undefined || last === undefined) return `${name}: nothing`;
@@ -232,7 +236,7 @@ function inWords({ name, points }: ChartSeries, x: AxisText): string {
   return points.length === 1 ? `${name}: ${say(first)}` : `${name}: ${say(first)}, ${say(last)}`;
 }
 
-function pointText(value: number, { names }: AxisText): string {
+function pointText(value: number, { names }: PlaceText): string {
   return names?.[value] ?? tickText(value);
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type BarChart, type Chart, inlineChart, type LineChart, picture } from "#charts";
 import { partsOf } from "./svg-parts.ts";
+import { clipped } from "./text-boxes.ts";
 
 const HOSTILE =
   `</text></svg><script>alert("1")</script><img src=x onerror='a()'>&amp;<!--]]>` +
@@ -97,6 +98,22 @@ describe("a picture", () => {
       150_000,
     );
   });
+});
+
+test("long names are cut, so that none leaves the picture", () => {
+  const long = "a long name of something ".repeat(20);
+  const x = { label: long, names: [long, long, long] };
+  const limits = [
+    { axis: "x" as const, name: long, value: 1 },
+    { axis: "y" as const, name: long, value: 7 },
+  ];
+  const series = [0, 1, 2].map((place) => ({ name: long, points: points([0, place], [2, place]) }));
+  const drawn = [
+    line({ ...{ title: long, subtitle: long, series, limits }, x, y: { label: long } }),
+    bars({ ...{ title: long, subtitle: long, unit: long }, series: [long, long] }),
+    bars({ rows: [{ label: long, values: [3, 2] }], limit: { name: long, value: 2 } }),
+  ].map((chart) => picture([chart]));
+  for (const one of drawn) expect(clipped(one)).toEqual([]);
 });
 
 describe("lines", () => {
