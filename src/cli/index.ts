@@ -13,6 +13,7 @@
  *   rag/             documents that are searched and asked: `perigee rag`
  *   chat/            conversations in the terminal: commands, settings, files of them
  *   bench/           measurements of `perigee bench`
+ *   plot/            pictures of runs: `--plot`
  *   flags.ts         flags from a schema; flag-option.ts: one flag
  *   serving.ts       what `serve` and `worker` have in common
  *   engine-flags.ts  flags of commands that load a model

@@ -70,13 +70,7 @@ export {
   stagedPromptMs,
   type TimeSpread,
 } from "./pools/index.ts";
-export {
-  type ChartSeries,
-  type LineChart,
-  lineChart,
-  poolReport,
-  type ReportOptions,
-} from "./report/index.ts";
+export { poolReport, type ReportOptions } from "./report/index.ts";
 export { SimClock } from "./sim-clock.ts";
 export { kvChangesOf, type ScopeBase } from "./sim-kv-changes.ts";
 export {

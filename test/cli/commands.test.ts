@@ -1,14 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command } from "commander";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { describeDevices } from "#devices";
 import { COMMANDS } from "../../src/cli/commands.ts";
+import { partsOf } from "../charts/svg-parts.ts";
 import { writeGguf } from "../checkpoint/gguf-writer.ts";
 import { quantizedFolder, recordedModule } from "../checkpoint/quantized-folder.ts";
+import { scratchFolder } from "../checkpoint/scratch-folder.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 import { full } from "../support/full.ts";
 import { built, jsonLines, perigee, perigeeInside } from "./perigee.ts";
@@ -164,7 +166,8 @@ describe.runIf(built)("perigee", () => {
 
   test.for(["latency", "throughput"])("bench %s measures and prints JSON", async (kind) => {
     const sizes = ["--input-length", "8", "--output-length", "4", "--prompts", "2"];
-    const words = ["bench", kind, llama, ...sizes, "--iterations", "2"];
+    const plot = join(scratchFolder(), "runs.svg");
+    const words = ["bench", kind, llama, ...sizes, "--iterations", "2", "--plot", plot];
     const { code, stdout, stderr } = await perigeeInside(words);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(JSON.parse(stdout)).toMatchObject({
@@ -173,6 +176,8 @@ describe.runIf(built)("perigee", () => {
       inputLength: 8,
       outputTokensPerSecond: expect.any(Number),
     });
+    const { titles } = partsOf(readFileSync(plot, "utf8"));
+    expect(titles.filter((title) => title.startsWith("runs: "))).toHaveLength(2);
   });
 
   test.runIf(full)("bench prints a row for people, too, beside the JSON", async () => {

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { afterAll, afterEach, expect, test, vi } from "vitest";
 import { defineReplay } from "../../src/cli/commands/replay.ts";
+import { partsOf } from "../charts/svg-parts.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-replay-"));
 const path = join(folder, "load.jsonl");
@@ -56,6 +57,28 @@ test("without it, a table with every policy of the paper and every capacity is p
   expect(lines[2]).toMatch(/^policy +capacity +block hits +token hits +evictions +s +M block ops/);
   expect(lines.length).toBe(3 + 4 * 6);
   expect(lines.at(-1)).toMatch(/^priority +inf +0\.4000 +0\.4000 +0 /);
+});
+
+test("--plot draws hit rates beside what is printed; a trace's name is only text", async () => {
+  const hostile = join(folder, 'a"><script>alert(1)<.jsonl');
+  writeFileSync(hostile, readFileSync(path));
+  const plot = join(folder, "hits.svg");
+  const text = await replay(hostile, "--capacity", "1,2,inf", "--policy", "lru", "--plot", plot);
+  expect(text).toMatch(/^3 requests/);
+  const { texts, titles } = partsOf(readFileSync(plot, "utf8"));
+  expect(texts).toContain('a"><script>alert(1)<.jsonl: 3 requests, 5 block references');
+  expect(texts).toContain("without bound");
+  expect(titles).toContain("lru: 2, 0.2");
+});
+
+test("--plot is tried before the trace is read", async () => {
+  const none = join(folder, "none.jsonl");
+  const lost = join(folder, "none", "a.svg");
+  await expect(replay(none, "--plot", lost)).rejects.toThrow("its folder does not exist");
+  await expect(replay(none, "--plot", "a.png")).rejects.toThrow("ends in .svg");
+  const kept = join(folder, "kept.svg");
+  await expect(replay(none, "--plot", kept)).rejects.toThrow("Cannot read trace");
+  expect(existsSync(kept)).toBe(false);
 });
 
 test("what is no capacity, policy or block length is wrong use", async () => {

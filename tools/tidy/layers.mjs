@@ -6,6 +6,7 @@
  */
 export const LAYERS = {
   base: [],
+  charts: [],
   tensor: ["base"],
   chat: ["base"],
   tokenizer: ["base", "tensor"],
@@ -34,9 +35,10 @@ export const LAYERS = {
   server: ["base", "chat", "kvcache", "transfer", "engine"],
   cluster: ["base", "kvcache", "transfer", "engine", "server"],
   rag: ["base", "kvcache", "engine", "server"],
-  simulator: ["base", "kvcache", "scheduler", "engine/loop", "engine/mock", "cluster"],
+  simulator: ["base", "charts", "kvcache", "scheduler", "engine/loop", "engine/mock", "cluster"],
   cli: [
     "base",
+    "charts",
     "tensor",
     "checkpoint",
     "devices",

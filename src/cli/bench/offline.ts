@@ -41,7 +41,7 @@ interface OfflineRun {
 }
 
 /** Seconds of the timed runs. */
-interface Timed {
+export interface Timed {
   readonly seconds: readonly number[];
   /** Of as many runs without drafts, in turn with the others; none where nothing is drafted. */
   readonly undrafted: readonly number[];
@@ -104,11 +104,11 @@ function speculation(
   };
 }
 
-/** End-to-end time of one batch. */
+/** End-to-end time of one batch, and that of each timed run. */
 export async function benchLatency(llm: LLM, options: OfflineOptions, limits: Limits = null) {
   const timed = await timeRuns(llm, options);
   const typical = median(timed.seconds);
-  return {
+  const result = {
     benchmark: "latency",
     ...describe(llm, options),
     latencySeconds: summarize(timed.seconds),
@@ -117,14 +117,15 @@ export async function benchLatency(llm: LLM, options: OfflineOptions, limits: Li
     ...speculation(llm, options, timed),
     ...limited(llm, options, typical, limits),
   };
+  return { result, timed };
 }
 
-/** Requests and tokens per second with all requests sent at once. */
+/** Requests and tokens per second with all requests sent at once, and the timed runs. */
 export async function benchThroughput(llm: LLM, options: OfflineOptions, limits: Limits = null) {
   const timed = await timeRuns(llm, options);
   const typical = median(timed.seconds);
   const { prompts, inputLength, outputLength } = options;
-  return {
+  const result = {
     benchmark: "throughput",
     ...describe(llm, options),
     seconds: summarize(timed.seconds),
@@ -134,6 +135,7 @@ export async function benchThroughput(llm: LLM, options: OfflineOptions, limits:
     ...speculation(llm, options, timed),
     ...limited(llm, options, typical, limits),
   };
+  return { result, timed };
 }
 
 /** The run compared with the GPU's limits; no fields if these were not measured. */

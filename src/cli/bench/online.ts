@@ -41,8 +41,23 @@ interface RequestTiming {
   readonly kvByteSeconds: number | null;
 }
 
+/** A run's report, and the times that it sums up. */
+export interface OnlineRun {
+  readonly result: OnlineResult;
+  readonly samples: OnlineSamples;
+}
+
+export type OnlineResult = ReturnType<typeof summary>;
+
+/** Times of all completed requests. */
+export interface OnlineSamples {
+  readonly firstTokenMs: readonly number[];
+  readonly gapsMs: readonly number[];
+  readonly endToEndMs: readonly number[];
+}
+
 /** Drives a server with streaming completions; reports first-token, inter-token, total times. */
-export async function benchServe(options: OnlineOptions) {
+export async function benchServe(options: OnlineOptions): Promise<OnlineRun> {
   const prompts = await onlinePrompts(options);
   await warmUp(options);
   const progress = await Progress.start("requests", prompts.length);
@@ -67,7 +82,13 @@ export async function benchServe(options: OnlineOptions) {
     }),
   );
   progress.stop();
-  return summary(options, timings, failed, (systemClock.nowMs() - started) / MS_PER_SECOND);
+  const seconds = (systemClock.nowMs() - started) / MS_PER_SECOND;
+  const samples = {
+    firstTokenMs: timings.map((timing) => timing.firstTokenMs),
+    gapsMs: timings.flatMap((timing) => timing.gapsMs),
+    endToEndMs: timings.map((timing) => timing.endToEndMs),
+  };
+  return { result: summary(options, { timings, samples, failed, seconds }), samples };
 }
 
 /** Uses other prompts than the measured ones, which would otherwise be in the cache. */
@@ -79,12 +100,14 @@ async function warmUp(options: OnlineOptions): Promise<void> {
   for (const prompt of prompts) await timeRequest(options, prompt);
 }
 
-function summary(
-  options: OnlineOptions,
-  timings: readonly RequestTiming[],
-  failed: number,
-  seconds: number,
-) {
+interface Outcome {
+  readonly timings: readonly RequestTiming[];
+  readonly samples: OnlineSamples;
+  readonly failed: number;
+  readonly seconds: number;
+}
+
+function summary(options: OnlineOptions, { timings, samples, failed, seconds }: Outcome) {
   const tokens = timings.reduce((sum, timing) => sum + timing.tokens, 0);
   const promptTokens = timings.reduce((sum, timing) => sum + timing.promptTokens, 0);
   const cachedTokens = timings.reduce((sum, timing) => sum + timing.cachedTokens, 0);
@@ -101,9 +124,9 @@ function summary(
     promptTokens,
     cachedTokens,
     cachedShare: promptTokens === 0 ? 0 : cachedTokens / promptTokens,
-    timeToFirstTokenMs: summarize(timings.map((timing) => timing.firstTokenMs)),
-    interTokenMs: summarize(timings.flatMap((timing) => timing.gapsMs)),
-    endToEndMs: summarize(timings.map((timing) => timing.endToEndMs)),
+    timeToFirstTokenMs: summarize(samples.firstTokenMs),
+    interTokenMs: summarize(samples.gapsMs),
+    endToEndMs: summarize(samples.endToEndMs),
     ...(held.length > 0 && { kvByteSeconds: summarize(held) }),
   };
 }

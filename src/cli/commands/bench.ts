@@ -1,11 +1,14 @@
 import { randomInt } from "node:crypto";
-import { type Command, InvalidArgumentError } from "commander";
-import { EngineError } from "#base";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { gpuLimits } from "../bench/gpu-limits.ts";
 import { benchLatency, benchThroughput, type OfflineOptions } from "../bench/offline.ts";
-import { benchServe } from "../bench/online.ts";
+import type { OnlineOptions, OnlineRun } from "../bench/online.ts";
+import { describeServer } from "../bench/server-model.ts";
+import { benchLoads, sweptAxis } from "../bench/sweep.ts";
 import { type Cell, textRow } from "../bench/text-table.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
+import { offlineCharts, onlineCharts, sweepCharts } from "../plot/bench-plot.ts";
+import { plotPath, plotTo } from "../plot/plot-file.ts";
 
 interface BenchFlags extends Record<string, unknown> {
   readonly inputLength: number;
@@ -13,6 +16,7 @@ interface BenchFlags extends Record<string, unknown> {
   readonly prompts: number;
   readonly warmups: number;
   readonly iterations: number;
+  readonly plot?: string;
 }
 
 interface OfflineFlags extends BenchFlags {
@@ -29,8 +33,8 @@ interface ServeFlags extends BenchFlags {
   readonly text?: boolean;
   readonly dataset?: string;
   readonly apiKey?: string;
-  readonly requestRate?: number;
-  readonly concurrency: number;
+  readonly requestRate?: readonly number[];
+  readonly concurrency: readonly number[];
 }
 
 /** `perigee bench`. */
@@ -60,13 +64,21 @@ export function defineBench(bench: Command): void {
     .option("--url <url>", "Base address of the server.", "http://127.0.0.1:8000")
     .option("--api-key <text>", "API key, sent as bearer token. (default: PERIGEE_API_KEY)")
     .option(
-      "--request-rate <n>",
-      "Requests per second, Poisson arrivals. (default: all at once)",
-      positive,
+      "--request-rate <list>",
+      "Requests per second, Poisson arrivals; of several, 1,2,4, a run for each. " +
+        "(default: all at once)",
+      (text: string) => listOf(text, positive),
     )
-    .option("--concurrency <n>", "Most concurrent requests.", count, 1024)
-    .action(async (flags: ServeFlags) => print(await serve(flags)));
+    .addOption(
+      new Option("--concurrency <list>", "Most concurrent requests; of several, a run for each.")
+        .default([1024], "1024")
+        .argParser((text) => listOf(text, count)),
+    )
+    .option("--plot <file.svg>", PLOT_HELP, plotPath)
+    .action(serve);
 }
+
+const PLOT_HELP = "Draw the result: a file in SVG, written at the end.";
 
 type Measure = typeof benchLatency | typeof benchThroughput;
 
@@ -85,13 +97,16 @@ function offline(
       "--table",
       "Also print the result as a table on standard error. (default: on a terminal)",
     )
+    .option("--plot <file.svg>", PLOT_HELP, plotPath)
     .action(async (model: string | undefined, flags: OfflineFlags) => {
+      const plot = plotTo(flags.plot);
       const limits = await gpuLimits(model, flags);
       await using llm = await loadModel({ model, values: flags, needsText: false });
       const options: OfflineOptions = flags;
-      const result = await measure(llm, options, limits);
+      const { result, timed } = await measure(llm, options, limits);
       print(result);
       if (flags.table ?? process.stderr.isTTY) process.stderr.write(tableOf(result));
+      plot(() => offlineCharts(timed, result, result.limits?.limitSeconds ?? null));
     });
   addEngineFlags(command);
 }
@@ -112,10 +127,25 @@ function addLengthFlags(command: Command, prompts: number): Command {
     .option("--prompts <n>", "Prompts.", count, prompts);
 }
 
-async function serve(flags: ServeFlags) {
+async function serve(flags: ServeFlags): Promise<void> {
+  const plot = plotTo(flags.plot);
+  const loads = {
+    requestRates: flags.requestRate ?? [Number.POSITIVE_INFINITY],
+    concurrencies: flags.concurrency,
+  };
+  const axis = sweptAxis(loads);
+  const runs = await benchLoads(await onlineOptions(flags), loads);
+  const results = runs.map(({ result }) => result);
+  print(axis === null ? (results[0] ?? {}) : results);
+  for (const run of runs) tellCached(run);
+  plot(() => (axis === null ? runs.flatMap(onlineCharts) : sweepCharts(runs, axis)));
+}
+
+/** What is the same in each run. */
+async function onlineOptions(flags: ServeFlags): Promise<OnlineOptions> {
   const apiKey = flags.apiKey ?? process.env.PERIGEE_API_KEY ?? null;
   const { model, vocabularySize } = await describeServer(flags.url, apiKey);
-  const result = await benchServe({
+  return {
     url: flags.url,
     apiKey,
     model,
@@ -123,57 +153,30 @@ async function serve(flags: ServeFlags) {
     prompts: flags.prompts,
     inputLength: flags.inputLength,
     outputLength: flags.outputLength,
-    requestRate: flags.requestRate ?? Number.POSITIVE_INFINITY,
-    concurrencyMax: flags.concurrency,
+    requestRate: Number.POSITIVE_INFINITY,
+    concurrencyMax: 1,
     seed: flags.seed ?? randomInt(SEED_LIMIT),
     chat: flags.chat === true,
     text: flags.text === true,
     dataset: flags.dataset ?? null,
     warmups: flags.warmups,
-  });
-  if (result.cachedShare >= TOLD_SHARE) {
-    const percent = (100 * result.cachedShare).toFixed(0);
-    process.stderr.write(
-      `perigee: ${percent} % of the prompt tokens were in the server's prefix cache: the time ` +
-        "to first token is lower than for new prompts\n",
-    );
-  }
-  return result;
+  };
+}
+
+function tellCached({ result }: OnlineRun): void {
+  if (result.cachedShare < TOLD_SHARE) return;
+  const percent = (100 * result.cachedShare).toFixed(0);
+  process.stderr.write(
+    `perigee: ${percent} % of the prompt tokens were in the server's prefix cache: the time ` +
+      "to first token is lower than for new prompts\n",
+  );
 }
 
 const SEED_LIMIT = 2 ** 31;
 /** Cached share from which a notice is printed; chance and chat templates cause a smaller share. */
 const TOLD_SHARE = 0.2;
 
-const SAFE_VOCABULARY = 1000;
-
-/** A server's model. Servers that do not report their vocabulary size receive only low ids. */
-async function describeServer(url: string, apiKey: string | null) {
-  const headers = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
-  const read = async (path: string): Promise<unknown> => {
-    const response = await fetch(new URL(path, url), { headers });
-    if (!response.ok) throw new Error(`status ${response.status}`);
-    return response.json();
-  };
-  try {
-    const list = (await read("/v1/models")) as { data: { id: string }[] };
-    const info = (await read("/server_info").catch(() => ({}))) as {
-      model_details?: { vocabularySize?: number };
-    };
-    const vocabularySize = info.model_details?.vocabularySize ?? SAFE_VOCABULARY;
-    return { model: list.data[0]?.id ?? "", vocabularySize };
-  } catch (cause) {
-    throw new EngineError(
-      "NETWORK",
-      `Cannot reach ${url}: wanted a running server (perigee serve)`,
-      {
-        cause,
-      },
-    );
-  }
-}
-
-type Result = Awaited<ReturnType<Measure>>;
+type Result = Awaited<ReturnType<Measure>>["result"];
 
 /** A run as a row: its time, the device's limit, and the share of it reached. */
 function tableOf(result: Result): string {
@@ -216,6 +219,15 @@ function count(text: string): number {
   if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError("Wanted 1 or more.");
   return value;
 }
+
+/** A number, or several with commas between them. */
+function listOf(text: string, parse: (part: string) => number): number[] {
+  const parts = text.split(",").map((part) => parse(part.trim()));
+  if (parts.length <= RUNS_MAX) return parts;
+  throw new InvalidArgumentError(`Wanted at most ${RUNS_MAX} numbers.`);
+}
+
+const RUNS_MAX = 32;
 
 function positive(text: string): number {
   const value = Number(text);

@@ -1,7 +1,10 @@
+import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "#base";
 import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
 import { type ReplayResult, readTrace, replayTrace, type Trace } from "#simulator";
+import { plotPath, plotTo } from "../plot/plot-file.ts";
+import { replayCharts } from "../plot/replay-plot.ts";
 import { Progress } from "../progress.ts";
 
 interface ReplayFlags {
@@ -9,6 +12,7 @@ interface ReplayFlags {
   readonly policy: readonly EvictionPolicyName[];
   readonly blockTokens: number;
   readonly json?: boolean;
+  readonly plot?: string;
 }
 
 const CAPACITIES = "1000,10000,30000,50000,100000,inf";
@@ -33,9 +37,16 @@ export function defineReplay(command: Command): void {
     )
     .option("--block-tokens <n>", "Tokens per block of the trace.", blockTokens, 512)
     .option("--json", "Print JSON.")
+    .option(
+      "--plot <file.svg>",
+      "Draw hit rates by pool size and policy: a file in SVG, written at the end.",
+      plotPath,
+    )
     .action(async (path: string, flags: ReplayFlags) => {
+      const plot = plotTo(flags.plot);
       const results = await replayAll(await readTrace(path, flags.blockTokens), flags);
       process.stdout.write(flags.json === true ? json(results) : table(results));
+      plot(() => replayCharts(results, { trace: basename(path) }));
     });
 }
 

@@ -1,8 +1,7 @@
 /** A run of a fleet with pools as one page: no script, and nothing that is fetched. */
+import { CHART_STYLE, escaped, inlineChart, type LineChart } from "#charts";
 import { HOT_RANKS } from "../pools/hot-blocks.ts";
 import type { LoadSample, PoolResult, TimeSpread } from "../pools/pool-result.ts";
-import { CHART_STYLE, type LineChart, lineChart } from "./line-chart.ts";
-import { escaped } from "./markup.ts";
 
 export interface ReportOptions {
   /** What was run: the trace's name, and the like. Any text. */
@@ -25,7 +24,7 @@ tr{border-color:#3d444d}}`;
 export function poolReport(result: PoolResult, options: ReportOptions): string {
   const charts = chartsOf(result, options)
     .filter(({ series }) => series.some(({ points }) => points.length > 0))
-    .map(lineChart);
+    .map(inlineChart);
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -82,7 +81,8 @@ function timeRows({ ttftMs, tbtP99Ms, tbtTailMs }: PoolResult): readonly string[
 function chartsOf(result: PoolResult, options: ReportOptions): readonly LineChart[] {
   const { curves, loads } = result;
   const { ttftDeadlineMs, tbtDeadlineMs } = options;
-  const limit = (ms: number | null) => (ms === null ? {} : { limit: { x: ms, name: "deadline" } });
+  const limit = (ms: number | null) =>
+    ms === null ? {} : { limits: [{ axis: "x" as const, value: ms, name: "deadline" }] };
   const percent = { label: "% of requests within" };
   const ms = { label: "ms", scale: "log" as const };
   const x = { label: "s since the start" };
@@ -92,36 +92,63 @@ function chartsOf(result: PoolResult, options: ReportOptions): readonly LineChar
   });
   return [
     {
-      ...{ title: "Time to the first token", x: ms, y: percent, ...limit(ttftDeadlineMs) },
+      ...{
+        kind: "lines",
+        title: "Time to the first token",
+        x: ms,
+        y: percent,
+        ...limit(ttftDeadlineMs),
+      },
       series: [{ name: "first token", points: shares(curves.ttftMs) }],
     },
     {
-      ...{ title: "Time between tokens, per request", x: ms, y: percent, ...limit(tbtDeadlineMs) },
+      ...{
+        kind: "lines",
+        title: "Time between tokens, per request",
+        x: ms,
+        y: percent,
+        ...limit(tbtDeadlineMs),
+      },
       series: [
         { name: "99th percentile", points: shares(curves.tbtP99Ms) },
         { name: "mean of the longest 10 %", points: shares(curves.tbtTailMs) },
       ],
     },
     {
-      ...{ title: "Prefill pool", x, y: { label: "s of work that waits, mean node" } },
+      ...{
+        kind: "lines",
+        title: "Prefill pool",
+        x,
+        y: { label: "s of work that waits, mean node" },
+      },
       series: [over("line", ({ prefillQueueMs }) => prefillQueueMs / 1000)],
     },
     {
-      ...{ title: "Decode pool", x, y: { label: "requests, mean node" } },
+      ...{ kind: "lines", title: "Decode pool", x, y: { label: "requests, mean node" } },
       series: [over("decoding", ({ decoding }) => decoding)],
     },
     {
-      ...{ title: "Hit rate", x, y: { label: "% of the tokens of prompts that begin" } },
+      ...{
+        kind: "lines",
+        title: "Hit rate",
+        x,
+        y: { label: "% of the tokens of prompts that begin" },
+      },
       series: [over("found or fetched", ({ hitRate }) => 100 * hitRate)],
     },
     {
-      ...{ title: "Replicas of hot blocks", x, y: { label: "prefill nodes that hold it" } },
+      ...{
+        kind: "lines",
+        title: "Replicas of hot blocks",
+        x,
+        y: { label: "prefill nodes that hold it" },
+      },
       series: HOT_RANKS.map((rank, place) =>
         over(`rank ${rank}`, ({ replicas }) => replicas[place] ?? 0),
       ),
     },
     {
-      ...{ title: "Rejections", x, y: { label: "requests since the point before" } },
+      ...{ kind: "lines", title: "Rejections", x, y: { label: "requests since the point before" } },
       series: [over("rejected", ({ rejected }) => rejected)],
     },
   ];
