@@ -1,0 +1,249 @@
+/**
+ * A reader who follows a document in one terminal: its commands are run in order, in an empty
+ * folder, with the built `perigee`. Servers stay until the document ends or another one takes their
+ * port; a request without one asks a server of the bundled model. Ports are moved to free ones.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { perigeeWords, type ShownCommand, simpleCommands } from "./shell-lines.ts";
+
+/** What a command printed; servers print nothing here. */
+export interface CommandResult {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+const MAIN = resolve("dist/cli/main.js");
+const DEFAULT_PORT = 8000;
+const READY = / at https?:\/\//;
+const READY_MS = 60_000;
+const STOP_MS = 10_000;
+const COMMAND_MS = 60_000;
+/** What a model that would have to be downloaded stands for. */
+const DOWNLOADED = /\bQwen\/Qwen2\.5-0\.5B-Instruct\b/g;
+
+interface Server {
+  readonly port: number;
+  readonly process: ChildProcess;
+  readonly said: () => string;
+}
+
+export class ReaderSession {
+  readonly #folder = mkdtempSync(join(tmpdir(), "perigee-reader-"));
+  readonly #shell: Terminal;
+  readonly #shift: number;
+  readonly #environment: NodeJS.ProcessEnv;
+  #servers: Server[] = [];
+
+  /** `files`: of the clone, by path, which the reader has in the folder, too. */
+  static async start(files: readonly string[]): Promise<ReaderSession> {
+    return new ReaderSession(files, await freeShift());
+  }
+
+  private constructor(files: readonly string[], shift: number) {
+    this.#shift = shift;
+    const programs = join(this.#folder, ".programs");
+    this.#environment = {
+      ...process.env,
+      PATH: `${programs}:${process.env.PATH}`,
+      CURL_HOME: programs,
+      PERIGEE_DEVICE: "cpu",
+      PERIGEE_OFFLINE: "1",
+    };
+    mkdirSync(programs);
+    const node = `exec "${process.execPath}" "${MAIN}" "$@"`;
+    this.#program(programs, "perigee", node);
+    this.#program(programs, "npx", `[ "$1" = perigee ] || exit 127; shift; ${node}`);
+    writeFileSync(join(programs, ".curlrc"), "fail-with-body\nsilent\nshow-error\n");
+    for (const name of ["models", "examples"]) symlinkSync(resolve(name), this.#path(name));
+    for (const name of ["keys.txt", "admin-keys.txt"]) writeFileSync(this.#path(name), "a-key\n");
+    for (const file of files) cpSync(resolve(file), this.#path(file), { recursive: true });
+    this.#shell = new Terminal(this.#folder, this.#environment);
+  }
+
+  #path(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  #program(folder: string, name: string, line: string): void {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${line}\n`);
+    chmodSync(join(folder, name), 0o755);
+  }
+
+  /** Runs one command; of a server it waits until it serves. */
+  async run({ command, shown }: ShownCommand): Promise<CommandResult> {
+    const text = this.#moved(command).replace(DOWNLOADED, "models/pocket");
+    const file = /^cat (\S+)$/.exec(text)?.[1];
+    if (file !== undefined && shown !== null) {
+      writeFileSync(this.#path(file), this.#moved(shown).replace(DOWNLOADED, "models/pocket"));
+      return { code: 0, output: shown };
+    }
+    if (servedPort(text) !== null) return await this.#serve(text);
+    if (/\bcurl\b/.test(text) && this.#servers.length === 0) await this.#serve("perigee serve");
+    return await this.#shell.run(text, COMMAND_MS);
+  }
+
+  /** Ports that the page names, as the free ones that stand for them. */
+  #moved(text: string): string {
+    return text.replace(
+      /(\b127\.0\.0\.1:|localhost:|\*:|--port[ =]|-p |\bport: )(\d{4,5})\b/g,
+      (_, before: string, port: string) => `${before}${Number(port) + this.#shift}`,
+    );
+  }
+
+  async #serve(text: string): Promise<CommandResult> {
+    const port = servedPort(text) ?? DEFAULT_PORT;
+    const moved = port === DEFAULT_PORT ? port + this.#shift : port;
+    await this.#stop(this.#servers.filter((server) => server.port === moved));
+    const line = text.replace(/(\s#[^\n]*|\s*&\s*)+$/, "");
+    // A file of settings has its own port, which a variable would win over.
+    const own = /--config\b/.test(line) ? {} : { PERIGEE_PORT: String(moved) };
+    const child = spawn("bash", ["-c", line], {
+      cwd: this.#folder,
+      env: { ...this.#environment, ...own },
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk) => {
+        said += chunk;
+      });
+    }
+    const server = { port: moved, process: child, said: () => said };
+    this.#servers.push(server);
+    await untilReady(server);
+    return { code: child.exitCode, output: plainLines(said) };
+  }
+
+  async #stop(servers: readonly Server[]): Promise<void> {
+    this.#servers = this.#servers.filter((server) => !servers.includes(server));
+    await Promise.all(servers.map(({ process: child }) => stopped(child)));
+  }
+
+  /** Ends all servers, and removes the folder. */
+  async close(): Promise<void> {
+    await this.#stop(this.#servers);
+    await this.#shell.close();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** The port of a command that serves until it is ended, 8000 where none is named; null: others. */
+export function servedPort(command: string): number | null {
+  for (const words of simpleCommands(command)) {
+    const [name, ...rest] = perigeeWords(words) ?? [];
+    const serves = name === "serve" || name === "worker" || name === "route";
+    const ends = rest.some((word) => /^--(print-config|explain|help)$/.test(word));
+    if (!serves || ends) continue;
+    const place = rest.indexOf("--port");
+    return place === -1 ? DEFAULT_PORT : Number(rest[place + 1]);
+  }
+  return null;
+}
+
+/** Lines of a log as a terminal shows them. */
+function plainLines(log: string): string {
+  return log.replace(/^\{.*"msg":"((?:[^"\\]|\\.)*)".*\}$/gm, "perigee: $1");
+}
+
+async function untilReady({ process: child, said }: Server): Promise<void> {
+  const signal = AbortSignal.timeout(READY_MS);
+  while (!READY.test(said()) && child.exitCode === null) {
+    const events = [child.stderr, child.stdout, child].map((source) =>
+      once(source ?? child, source === child ? "exit" : "data", { signal }),
+    );
+    await Promise.race(events).catch(() => {
+      throw new Error(`A server did not become ready: ${said()}`);
+    });
+    for (const event of events) event.catch(() => {});
+  }
+}
+
+/** Ends a process and those that it started. */
+async function stopped(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+  const { pid } = child;
+  const ended = once(child, "exit");
+  const timer = setTimeout(() => process.kill(-pid, "SIGKILL"), STOP_MS);
+  process.kill(-pid, "SIGTERM");
+  await ended;
+  clearTimeout(timer);
+}
+
+/** So far from each named port is a free one: all of a page move together. */
+async function freeShift(): Promise<number> {
+  const [first, last] = [10_000, 40_000];
+  for (;;) {
+    const shift = first + Math.floor(Math.random() * (last - first));
+    const named = [8000, 8001, 8002, 8003, 8004, 8100, 8101, 8200, 8201, 8202, 8301, 8302, 6379];
+    const free = await Promise.all(named.map((port) => isFree(port + shift)));
+    if (free.every(Boolean)) return shift;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((settle) => {
+    server.once("error", () => settle(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => settle(true)));
+  });
+}
+
+/** One bash, which keeps variables from command to command. */
+class Terminal {
+  readonly #bash: ChildProcess;
+  #output = "";
+
+  constructor(folder: string, environment: NodeJS.ProcessEnv) {
+    this.#bash = spawn("bash", ["--noprofile", "--norc"], {
+      cwd: folder,
+      env: environment,
+      detached: true,
+    });
+    for (const stream of [this.#bash.stdout, this.#bash.stderr]) {
+      stream?.on("data", (chunk) => {
+        this.#output += chunk;
+      });
+    }
+  }
+
+  /** Runs a line with nothing on its standard input. */
+  async run(command: string, limitMs: number): Promise<CommandResult> {
+    this.#output = "";
+    const end = "-- the end of a command:";
+    const isBackground = /&\s*$/.test(command);
+    const line = isBackground ? `${command}\n` : `{ ${command}\n} </dev/null\n`;
+    this.#bash.stdin?.write(`${line}echo "${end} $?"\n`);
+    const signal = AbortSignal.timeout(limitMs);
+    for (;;) {
+      const [whole, code] = new RegExp(`${end} (\\d+)\\n`).exec(this.#output) ?? [];
+      if (whole !== undefined) {
+        return { code: Number(code), output: this.#output.replace(whole, "") };
+      }
+      if (this.#bash.exitCode !== null) return { code: null, output: this.#output };
+      await Promise.race([
+        once(this.#bash.stdout ?? this.#bash, "data", { signal }),
+        once(this.#bash, "exit", { signal }),
+      ]).catch(() => {
+        throw new Error(`A command did not end: ${command}\n${this.#output}`);
+      });
+    }
+  }
+
+  async close(): Promise<void> {
+    await stopped(this.#bash);
+  }
+}
