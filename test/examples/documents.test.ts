@@ -145,6 +145,13 @@ describe("links", () => {
     expect(deadLinks(path, readFileSync(path, "utf8"))).toEqual([]);
   });
 
+  test("docs/README.md leads to every page", () => {
+    const index = readFileSync("docs/README.md", "utf8");
+    const named = [...index.matchAll(/\]\(([^)]+\.md)\)/g)].map(([, link = ""]) => join("docs", link));
+    const wanted = paths.filter((path) => /^docs\/(?!README)/.test(path));
+    expect(wanted.filter((path) => !named.includes(path))).toEqual([]);
+  });
+
   test("dead ones are found", () => {
     const text = "[a](nothing.md) [b](fleet.md#nothing) ![c](no.svg) [d](fleet.md)";
     expect(deadLinks("docs/x.md", text)).toEqual(["nothing.md", "fleet.md#nothing", "no.svg"]);

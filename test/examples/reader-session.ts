@@ -31,8 +31,11 @@ const READY = / at https?:\/\//;
 const READY_MS = 60_000;
 const STOP_MS = 10_000;
 const COMMAND_MS = 60_000;
-/** What a model that would have to be downloaded stands for. */
-const DOWNLOADED = /\bQwen\/Qwen2\.5-0\.5B-Instruct\b/g;
+
+/** The model that would have to be downloaded is replaced by the bundled one. */
+export function withBundled(text: string): string {
+  return text.replace(/\bQwen\/Qwen2\.5-0\.5B-Instruct\b/g, "models/pocket");
+}
 
 interface Server {
   readonly port: number;
@@ -84,10 +87,10 @@ export class ReaderSession {
 
   /** Runs one command; of a server it waits until it serves. */
   async run({ command, shown }: ShownCommand): Promise<CommandResult> {
-    const text = this.#moved(command).replace(DOWNLOADED, "models/pocket");
+    const text = withBundled(this.#moved(command));
     const file = /^cat (\S+)$/.exec(text)?.[1];
     if (file !== undefined && shown !== null) {
-      writeFileSync(this.#path(file), this.#moved(shown).replace(DOWNLOADED, "models/pocket"));
+      writeFileSync(this.#path(file), withBundled(this.#moved(shown)));
       return { code: 0, output: shown };
     }
     if (servedPort(text) !== null) return await this.#serve(text);

@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { built } from "../cli/perigee.ts";
 import { type Block, blocksOf, blocksOfFile, documentPaths } from "./document-blocks.ts";
-import { ReaderSession } from "./reader-session.ts";
+import { ReaderSession, withBundled } from "./reader-session.ts";
 import {
   perigeeWords,
   printsAsShown,
@@ -47,9 +47,8 @@ async function follow(session: ReaderSession, commands: readonly ShownCommand[])
     const { code, output } = await session.run(shown);
     const isServing = code === null;
     expect(isServing || code === 0, `${shown.command}\nended with ${code}:\n${output}`).toBe(true);
-    if (shown.shown !== null && !printsAsShown(shown.shown, output)) {
-      expect(output).toBe(shown.shown);
-    }
+    const wanted = shown.shown === null ? null : withBundled(shown.shown);
+    if (wanted !== null && !printsAsShown(wanted, output)) expect(output).toBe(wanted);
   }
 }
 

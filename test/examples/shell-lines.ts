@@ -53,8 +53,17 @@ export function simpleCommands(command: string): string[][] {
 }
 
 /** A quote, a part of a word without one, an end of a command, or space with a comment. */
-const TOKEN =
-  /'([^']*)('|$)|"((?:[^"\\]|\\[\s\S])*)("|$)|((?:\$\((?:[^()']|'[^']*'|\([^()]*\))*\)|\\[\s\S]|[^\s'"\\|&;<>])+)|([|&;]+|\d?[<>]+&?\d?)|\s+(?:#[^\n]*)?|[\s\S]/gy;
+const TOKEN = new RegExp(
+  [
+    `'([^']*)('|$)`,
+    String.raw`"((?:[^"\\]|\\[\s\S])*)("|$)`,
+    String.raw`(\d?[<>]+&?\d?|[|&;]+)`,
+    // A substitution, a character behind a backslash, or a plain one.
+    String.raw`((?:\$\((?:[^()']|'[^']*'|\([^()]*\))*\)|\\[\s\S]|[^\s'"\\|&;<>])+)`,
+    String.raw`\s+(?:#[^\n]*)?|[\s\S]`,
+  ].join("|"),
+  "gy",
+);
 
 function tokens(command: string): { commands: string[][]; open: boolean } {
   const commands: string[][] = [[]];
@@ -67,9 +76,8 @@ function tokens(command: string): { commands: string[][]; open: boolean } {
     if (word !== null) isTarget = false;
     word = null;
   };
-  for (const [all, single, singleEnd, double, doubleEnd, plain, operator] of command.matchAll(
-    TOKEN,
-  )) {
+  for (const token of command.matchAll(TOKEN)) {
+    const [all, single, singleEnd, double, doubleEnd, operator, plain] = token;
     if (single !== undefined) open ||= singleEnd === "";
     if (double !== undefined) open ||= doubleEnd === "";
     const part = single ?? double ?? plain?.replace(/\\\n/g, "").replace(/\\(.)/g, "$1");
@@ -96,26 +104,22 @@ export function perigeeWords(words: readonly string[]): readonly string[] | null
 /** Numbers may be others, as sizes of caches, times and scores are by the machine. */
 const NUMBER = /-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi;
 
+/** Text of a pattern: numbers and white space are free. */
+function patternOf(line: string): string {
+  return line
+    .split(NUMBER)
+    .map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/\s+/g, "\\s+"))
+    .join("-?\\d[\\d.]*(?:e[+-]?\\d+)?");
+}
+
 /**
- * Whether a program printed what a page shows: `…` stands for any text, a number for any number,
- * white space for any or none; between two shown lines others may have been printed.
+ * Whether a program printed what a page shows: `…` stands for any text, a number for any number.
+ * Of JSON, white space counts nothing; between two shown lines of text others may stand.
  */
 export function printsAsShown(shown: string, printed: string): boolean {
   const gap = "[\\s\\S]*?";
-  const pattern = shown
-    .split(/\s*…\s*/)
-    .map((part) =>
-      part
-        .split("\n")
-        .map((line) =>
-          line
-            .trim()
-            .split(NUMBER)
-            .map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/\s+/g, "\\s+"))
-            .join("-?\\d[\\d.]*(?:e[+-]?\\d+)?"),
-        )
-        .join(`${/^\s*[[{]/.test(shown) ? "\\s*" : gap}`),
-    )
-    .join(gap);
-  return new RegExp(pattern).test(printed);
+  const isJson = /^[[{]/.test(shown);
+  const lines = isJson ? [shown.replace(/\s+/g, "")] : shown.split("\n");
+  const pattern = lines.map((line) => line.trim().split(/\s*…\s*/).map(patternOf).join(gap));
+  return new RegExp(pattern.join(gap)).test(isJson ? printed.replace(/\s+/g, "") : printed);
 }
