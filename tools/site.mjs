@@ -1,8 +1,8 @@
-// node tools/site.mjs [--check]: builds the documentation as a site in dist-site, with VitePress, which
-// it installs into `site` where it is not there. It ends with 1 where a link is dead, a page stands
-// in no group of the sidebar, or a built page would ask another host for anything. --check looks at
-// pages and links alone, and installs and builds nothing. PERIGEE_SITE_BASE=/docs/ is for a site
-// below a path.
+// node tools/site.mjs [--check]: builds the documentation as a site in dist-site, with VitePress,
+// which it installs into `site` where it is not there. It ends with 1 where a link is dead, a page
+// of docs stands in no group of the sidebar, or a built page would ask another host for anything.
+// --check looks at pages and links alone, and installs and builds nothing. PERIGEE_SITE_BASE=/docs/
+// is for a site below a path.
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -36,7 +36,9 @@ console.log("site: dist-site is built; npx vite preview --outDir dist-site shows
 function sidebarProblems() {
   const links = [...TOP, ...SIDEBAR.flatMap(({ items }) => items)].map(({ link }) => link);
   const named = links.map((link) => (link === "/" ? "index.md" : `${link.slice(1)}.md`));
-  const lost = [...pages.keys()].filter((name) => name.startsWith("docs/") && !named.includes(name));
+  const lost = [...pages.keys()].filter(
+    (name) => name.startsWith("docs/") && !named.includes(name),
+  );
   return [
     ...lost.map((name) => `${name} is in no group of site/.vitepress/sidebar.mjs`),
     ...named.filter((name) => !pages.has(name)).map((name) => `the sidebar has no page ${name}`),

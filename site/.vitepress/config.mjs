@@ -1,6 +1,6 @@
 /**
  * The documentation as a site, of the pages that tools/site.mjs lays out in `pages`. It asks no
- * other host for anything: no web fonts, a search index of its own, and a policy that browsers hold.
+ * other host for anything: no web fonts, an index of its own, and a policy that browsers hold.
  */
 import { defineConfig } from "vitepress";
 import { SIDEBAR, TOP } from "./sidebar.mjs";

@@ -14,7 +14,11 @@ export const TOP = [
 export const SIDEBAR = [
   {
     text: "Start",
-    items: [page("What Perigee is", ""), page("All pages", "docs/index"), page("Installing", "docs/installing")],
+    items: [
+      page("What Perigee is", ""),
+      page("All pages", "docs/index"),
+      page("Installing", "docs/installing"),
+    ],
   },
   {
     text: "App developers",

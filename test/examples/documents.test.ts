@@ -104,7 +104,8 @@ describe("terminals are read", () => {
   });
 
   test("what is shown is compared with what is printed", () => {
-    const printed = '{"id":"chatcmpl-7f","object":"list","data":[\n1.5, -2e-3]}\nperigee: on 2 threads';
+    const printed =
+      '{"id":"chatcmpl-7f","object":"list","data":[\n1.5, -2e-3]}\nperigee: on 2 threads';
     expect(printsAsShown('{"id":"…","object":"list",\n"data":[9,1]}', printed)).toBe(true);
     expect(printsAsShown('{"id":"…","object":"lost"', printed)).toBe(false);
     expect(printsAsShown('{"object":"list"}', printed)).toBe(false);
@@ -147,7 +148,9 @@ describe("links", () => {
 
   test("docs/README.md leads to every page", () => {
     const index = readFileSync("docs/README.md", "utf8");
-    const named = [...index.matchAll(/\]\(([^)]+\.md)\)/g)].map(([, link = ""]) => join("docs", link));
+    const named = [...index.matchAll(/\]\(([^)]+\.md)\)/g)].map(([, link = ""]) =>
+      join("docs", link),
+    );
     const wanted = paths.filter((path) => /^docs\/(?!README)/.test(path));
     expect(wanted.filter((path) => !named.includes(path))).toEqual([]);
   });

@@ -108,10 +108,7 @@ function ofSdk(name: string): boolean {
 const programs = Object.keys(outputs).filter((name) => !ofSdk(name));
 
 test("the outputs of all examples and whole blocks are known here", () => {
-  const names = [
-    ...examples.map((file) => file.replace(/\.ts$/, "")),
-    ...wholeBlocks,
-  ];
+  const names = [...examples.map((file) => file.replace(/\.ts$/, "")), ...wholeBlocks];
   expect(names.sort()).toEqual(Object.keys(outputs).sort());
   expect(parts.length).toBeGreaterThan(8);
 });
@@ -126,7 +123,10 @@ describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
       readFileSync(`examples/${file}`, "utf8"),
     ]);
     const others = [...blocks].filter(([name]) => !ofSdk(name));
-    const whole: [string, string][] = [["around", AROUND], ["parts", partsProgram(parts)]];
+    const whole: [string, string][] = [
+      ["around", AROUND],
+      ["parts", partsProgram(parts)],
+    ];
     project = await userProject(new Map([...files, ...others, ...whole]));
     const ofPage = new Map([...blocks].filter(([name]) => ofSdk(name)));
     sdkProject = await userProject(ofPage, ["--skipLibCheck"]);

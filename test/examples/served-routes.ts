@@ -7,7 +7,9 @@ import { SERVER_ROUTES } from "../../src/server/openapi/server-routes.ts";
 const ROUTER = "src/cluster/router";
 const routerRoutes = readdirSync(ROUTER)
   .filter((file) => file.endsWith(".ts"))
-  .flatMap((file) => [...readFileSync(join(ROUTER, file), "utf8").matchAll(/app\.\w+\("(\/[^"]*)"/g)])
+  .flatMap((file) => [
+    ...readFileSync(join(ROUTER, file), "utf8").matchAll(/app\.\w+\("(\/[^"]*)"/g),
+  ])
   .map(([, path = ""]) => path);
 
 const patterns = [...SERVER_ROUTES, ...RAG_ROUTES]

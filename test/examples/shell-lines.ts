@@ -120,6 +120,12 @@ export function printsAsShown(shown: string, printed: string): boolean {
   const gap = "[\\s\\S]*?";
   const isJson = /^[[{]/.test(shown);
   const lines = isJson ? [shown.replace(/\s+/g, "")] : shown.split("\n");
-  const pattern = lines.map((line) => line.trim().split(/\s*…\s*/).map(patternOf).join(gap));
+  const pattern = lines.map((line) =>
+    line
+      .trim()
+      .split(/\s*…\s*/)
+      .map(patternOf)
+      .join(gap),
+  );
   return new RegExp(pattern.join(gap)).test(isJson ? printed.replace(/\s+/g, "") : printed);
 }
