@@ -15,6 +15,7 @@ const POLICY = [
 
 export default defineConfig({
   title: "Perigee",
+  lang: "en",
   description: "LLM serving in TypeScript, built around the KV cache",
   srcDir: "pages",
   outDir: "../dist-site",
