@@ -60,7 +60,7 @@ describe.skipIf(skipped !== null)(
 
     test("shows pages with their pictures", async () => {
       await page.goto(`${url}/docs/dashboard.html`, PATIENT);
-      expect(await page.locator("h1").innerText()).toContain("The live page");
+      expect(await page.locator("h1").textContent()).toContain("The live page");
       const pictures = page.locator(".vp-doc img");
       expect(await pictures.count()).toBe(3);
       for (const picture of await pictures.all()) {
@@ -79,13 +79,13 @@ describe.skipIf(skipped !== null)(
 
     test("leads each reader to a first page", async () => {
       await page.goto(`${url}/`, PATIENT);
-      const sidebar = await page.locator(".VPSidebar").innerText();
+      const sidebar = (await page.locator(".VPSidebar").textContent()) ?? "";
       for (const name of ["App developers", "Operators", "Fleets", "Researchers", "Reference"]) {
         expect(sidebar.toLowerCase()).toContain(name.toLowerCase());
       }
       await page.locator(".VPSidebar").getByRole("link", { name: "From vLLM" }).click();
       await page.waitForURL(/from-vllm/, PATIENT);
-      expect(await page.locator("h1").innerText()).toContain("From vLLM");
+      expect(await page.locator("h1").textContent()).toContain("From vLLM");
     });
 
     test("searches, without another host", async () => {
@@ -94,7 +94,7 @@ describe.skipIf(skipped !== null)(
       await page.locator("#localsearch-input").fill("kvByteSeconds");
       const first = page.locator("#localsearch-list li").first();
       await first.waitFor(PATIENT);
-      expect(await first.innerText()).toMatch(/\S/);
+      expect(await first.textContent()).toMatch(/\S/);
       await first.click();
       await page.waitForURL(/docs\//, PATIENT);
     });
