@@ -83,6 +83,8 @@ async function wordProblems(words: readonly string[]): Promise<string[]> {
   return [];
 }
 
+/** Commands whose flags have schemas, which the check of a file of settings asks for ranges. */
+const SCHEMA_COMMANDS = new Set(["serve", "worker", "route", "generate", "chat"]);
 const checked = new Map<string, Promise<string[]>>();
 
 /** What the program's own parser and the schemas of its settings say; nothing is started. */
@@ -94,14 +96,14 @@ export function perigeeProblems(words: readonly string[]): Promise<string[]> {
 }
 
 async function settingProblems(words: readonly string[]): Promise<string[]> {
-  // What a page leaves out is no value, and a file of settings is not here.
+  // A file of settings is not here.
   const plain = words.filter((word, place) => {
-    const isFile = word === "--config" || words[place - 1] === "--config";
-    return !word.includes("…") && !isFile && word !== "--print-config";
+    return word !== "--config" && words[place - 1] !== "--config" && word !== "--print-config";
   });
   if (plain[0] === "config" || plain.length === 0) return [];
   const parsed = await perigeeInside([...plain, "--print-config"]);
   if (parsed.code !== 0) return [parsed.stderr.trim()];
+  if (!SCHEMA_COMMANDS.has(plain[0] ?? "")) return [];
   const folder = mkdtempSync(join(tmpdir(), "perigee-settings-"));
   try {
     const file = join(folder, "perigee.yaml");
