@@ -109,6 +109,8 @@ describe("terminals are read", () => {
     expect(printsAsShown('{"id":"…","object":"list",\n"data":[9,1]}', printed)).toBe(true);
     expect(printsAsShown('{"id":"…","object":"lost"', printed)).toBe(false);
     expect(printsAsShown('{"object":"list"}', printed)).toBe(false);
+    expect(printsAsShown('{"id":"…","data":[1.5,', printed)).toBe(true);
+    expect(printsAsShown('{"object":"list","id":"…"', printed)).toBe(false);
     expect(printsAsShown("perigee: on 64 threads", printed)).toBe(true);
     expect(printsAsShown("perigee: off 64 threads", printed)).toBe(false);
   });

@@ -41,6 +41,8 @@ interface Server {
   readonly port: number;
   readonly process: ChildProcess;
   readonly said: () => string;
+  /** Settles when it serves, or has ended; rejects where neither comes. */
+  readonly ready: Promise<void>;
 }
 
 export class ReaderSession {
@@ -85,16 +87,22 @@ export class ReaderSession {
     chmodSync(join(folder, name), 0o755);
   }
 
-  /** Runs one command; of a server it waits until it serves. */
+  /**
+   * Runs one command. Servers start side by side: what shows their output, asks them or takes their
+   * port waits until they serve.
+   */
   async run({ command, shown }: ShownCommand): Promise<CommandResult> {
     const text = withBundled(this.#moved(command));
     const file = /^cat (\S+)$/.exec(text)?.[1];
     if (file !== undefined && shown !== null) {
       writeFileSync(this.#path(file), withBundled(this.#moved(shown)));
-      return { code: 0, output: shown };
+      return { code: 0, output: withBundled(shown) };
     }
-    if (servedPort(text) !== null) return await this.#serve(text);
-    if (/\bcurl\b/.test(text) && this.#servers.length === 0) await this.#serve("perigee serve");
+    if (servedPort(text) !== null) return await this.#serve(text, shown !== null);
+    if (/\bcurl\b/.test(text) && this.#servers.length === 0) {
+      await this.#serve("perigee serve", true);
+    }
+    await this.settle();
     return await this.#shell.run(text, COMMAND_MS);
   }
 
@@ -106,29 +114,47 @@ export class ReaderSession {
     );
   }
 
-  async #serve(text: string): Promise<CommandResult> {
+  /** Until all servers serve; rejects where one ended. */
+  async settle(): Promise<void> {
+    for (const { ready, process: child, said } of this.#servers) {
+      await ready;
+      if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}:\n${said()}`);
+    }
+  }
+
+  async #serve(text: string, isShown: boolean): Promise<CommandResult> {
     const port = servedPort(text) ?? DEFAULT_PORT;
     const moved = port === DEFAULT_PORT ? port + this.#shift : port;
-    await this.#stop(this.#servers.filter((server) => server.port === moved));
+    const earlier = this.#servers.filter((server) => server.port === moved);
+    if (earlier.length > 0) await this.settle();
+    await this.#stop(earlier);
+    const server = this.#start(text, moved);
+    this.#servers.push(server);
+    if (isShown) await this.settle();
+    return { code: null, output: plainLines(server.said()) };
+  }
+
+  #start(text: string, port: number): Server {
     const line = text.replace(/(\s#[^\n]*|\s*&\s*)+$/, "");
     // A file of settings has its own port, which a variable would win over.
-    const own = /--config\b/.test(line) ? {} : { PERIGEE_PORT: String(moved) };
+    const own = /--config\b/.test(line) ? {} : { PERIGEE_PORT: String(port) };
     const child = spawn("bash", ["-c", line], {
       cwd: this.#folder,
       env: { ...this.#environment, ...own },
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
     });
-    let said = "";
+    let log = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream.on("data", (chunk) => {
-        said += chunk;
+        log += chunk;
       });
     }
-    const server = { port: moved, process: child, said: () => said };
-    this.#servers.push(server);
-    await untilReady(server);
-    return { code: child.exitCode, output: plainLines(said) };
+    const said = () => log;
+    const ready = untilReady(child, said);
+    // Looked at when it is waited for.
+    ready.catch(() => {});
+    return { port, process: child, said, ready };
   }
 
   async #stop(servers: readonly Server[]): Promise<void> {
@@ -162,17 +188,30 @@ function plainLines(log: string): string {
   return log.replace(/^\{.*"msg":"((?:[^"\\]|\\.)*)".*\}$/gm, "perigee: $1");
 }
 
-async function untilReady({ process: child, said }: Server): Promise<void> {
-  const signal = AbortSignal.timeout(READY_MS);
-  while (!READY.test(said()) && child.exitCode === null) {
-    const events = [child.stderr, child.stdout, child].map((source) =>
-      once(source ?? child, source === child ? "exit" : "data", { signal }),
-    );
-    await Promise.race(events).catch(() => {
-      throw new Error(`A server did not become ready: ${said()}`);
-    });
-    for (const event of events) event.catch(() => {});
-  }
+/** Until a process said or did something; false: not within the time. */
+function seen(child: ChildProcess, isDone: () => boolean, limitMs: number): Promise<boolean> {
+  const sources = [child.stdout, child.stderr].filter((stream) => stream !== null);
+  return new Promise((settle) => {
+    const end = (result: boolean) => {
+      clearTimeout(timer);
+      for (const source of sources) source.off("data", look);
+      child.off("exit", look);
+      settle(result);
+    };
+    const look = () => {
+      if (isDone()) end(true);
+    };
+    const timer = setTimeout(() => end(false), limitMs);
+    for (const source of sources) source.on("data", look);
+    child.on("exit", look);
+    look();
+  });
+}
+
+async function untilReady(child: ChildProcess, said: () => string): Promise<void> {
+  const isDone = () => READY.test(said()) || child.exitCode !== null;
+  if (await seen(child, isDone, READY_MS)) return;
+  throw new Error(`A server did not become ready: ${said()}`);
 }
 
 /** Ends a process and those that it started. */
@@ -230,20 +269,14 @@ class Terminal {
     const isBackground = /&\s*$/.test(command);
     const line = isBackground ? `${command}\n` : `{ ${command}\n} </dev/null\n`;
     this.#bash.stdin?.write(`${line}echo "${end} $?"\n`);
-    const signal = AbortSignal.timeout(limitMs);
-    for (;;) {
-      const [whole, code] = new RegExp(`${end} (\\d+)\\n`).exec(this.#output) ?? [];
-      if (whole !== undefined) {
-        return { code: Number(code), output: this.#output.replace(whole, "") };
-      }
-      if (this.#bash.exitCode !== null) return { code: null, output: this.#output };
-      await Promise.race([
-        once(this.#bash.stdout ?? this.#bash, "data", { signal }),
-        once(this.#bash, "exit", { signal }),
-      ]).catch(() => {
-        throw new Error(`A command did not end: ${command}\n${this.#output}`);
-      });
+    const ended = () => new RegExp(`${end} (\\d+)\\n`).exec(this.#output);
+    const isDone = () => ended() !== null || this.#bash.exitCode !== null;
+    if (!(await seen(this.#bash, isDone, limitMs))) {
+      throw new Error(`A command did not end: ${command}\n${this.#output}`);
     }
+    const [whole = "", code = null] = ended() ?? [];
+    const output = this.#output.replace(whole, "");
+    return { code: code === null ? null : Number(code), output };
   }
 
   async close(): Promise<void> {
