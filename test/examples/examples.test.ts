@@ -39,9 +39,10 @@ const outputs: Readonly<Record<string, RegExp>> = {
 const examples = readdirSync("examples").filter((file) => file.endsWith(".ts"));
 
 /** What the blocks of a document that are parts of a program have around them. */
-const AROUND = `import { type GenerateOptions, type KvEventItem, LLM } from "perigee";
+const AROUND = `import { bundledModel, type GenerateOptions, type KvEventItem, LLM } from "perigee";
 export { defineTool, EngineError } from "perigee";
-export const llm = await LLM.load();
+// That its vectors are made of hidden states is said elsewhere.
+export const llm = await LLM.load(bundledModel, { onWarning: () => {} });
 export const prompt = "A cache is";
 export const prompts: readonly string[] = [prompt, "A mutex is"];
 export const { signal } = new AbortController();
