@@ -3,6 +3,7 @@
  * other host for anything: no web fonts, an index of its own, and a policy that browsers hold.
  */
 import { defineConfig } from "vitepress";
+import { forgeAnchor } from "../../tools/site/forge-anchor.mjs";
 import { SIDEBAR, TOP } from "./sidebar.mjs";
 
 /** VitePress has scripts and styles within its pages. */
@@ -27,7 +28,7 @@ export default defineConfig({
     ["link", { rel: "icon", href: "data:," }],
   ],
   // A block without a language is a terminal.
-  markdown: { defaultHighlightLang: "console", languageAlias: { "": "console" } },
+  markdown: { defaultHighlightLang: "console", anchor: { slugify: forgeAnchor } },
   vite: { publicDir: "../files", build: { chunkSizeWarningLimit: 4096 } },
   themeConfig: {
     nav: TOP,

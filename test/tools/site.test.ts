@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { foreignHosts } from "../../tools/site/foreign-hosts.mjs";
+import { anchorsOf } from "../../tools/site/forge-anchor.mjs";
 import { sitePages } from "../../tools/site/site-pages.mjs";
 
 let root = "";
@@ -25,7 +26,7 @@ const DOCUMENTS = {
   "ARCHITECTURE.md": "# A\n\n[rules](src/SPEC.md)\n",
   "CONTRIBUTING.md": "# C\n",
   "SECURITY.md": "# S\n\n[elsewhere](https://example.com/a) [here](#s)\n",
-  "docs/one.md": '# One\n\n[home](../README.md#r)\n\n<img alt="p" src="p.svg">\n',
+  "docs/one.md": '# One\n\n## Part\n\n[home](../README.md#r)\n\n<img alt="p" src="p.svg">\n',
   "docs/p.svg": "<svg/>",
   "src/a.ts": "export {};\n",
   "src/SPEC.md": "# Rules\n",
@@ -50,12 +51,15 @@ describe("pages", () => {
   });
 
   test("dead links and missing pictures are told", () => {
-    const text = '# C\n\n[a](nothing.md) [b](../x) ![c](no.svg)\n\n<img src="docs/no.webp">\n';
+    const links = "[a](nothing.md) [b](../x) ![c](no.svg) [d](docs/one.md#nothing) [e](#nothing)";
+    const text = `# C\n\n${links}\n\n<img src="docs/no.webp">\n`;
     put({ ...DOCUMENTS, "CONTRIBUTING.md": text });
     expect(sitePages(root).dead).toEqual([
       "CONTRIBUTING.md: nothing.md leads nowhere",
       "CONTRIBUTING.md: ../x leads nowhere",
       "CONTRIBUTING.md: there is no picture no.svg",
+      "CONTRIBUTING.md: docs/one.md#nothing leads to no heading",
+      "CONTRIBUTING.md: #nothing leads to no heading",
       "CONTRIBUTING.md: there is no picture docs/no.webp",
     ]);
   });
@@ -69,6 +73,12 @@ describe("pages", () => {
       `# C\n\nCannot &lt;action> &#123;&#123;a}} <br> a < b\n\n${code}`,
     );
   });
+});
+
+test("anchors are those of forges", () => {
+  const text =
+    "# `a_b`, and C\n\n## Where is …?\n\n```sh\n# no heading\n```\n\n## Where is …?\n\n## [A](b) 1.2\n";
+  expect([...anchorsOf(text)]).toEqual(["a_b-and-c", "where-is-", "where-is--1", "a-12"]);
 });
 
 test("of this repository no link is dead, and the sidebar has each page", () => {

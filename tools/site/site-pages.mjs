@@ -4,6 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path/posix";
+import { anchorsOf } from "./forge-anchor.mjs";
 
 const FIRST = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
 const IMAGE = /\.(svg|webp|png|jpe?g)$/;
@@ -33,6 +34,8 @@ class SitePages {
   #root;
   #waiting;
   #known;
+  /** Of pages that links with an anchor lead to. */
+  #anchors = new Map();
   pages = new Map();
   files = new Map();
   images = new Map();
@@ -71,8 +74,12 @@ class SitePages {
 
   /** Where a link of a page leads in the site. */
   #targetOf(path, link) {
-    if (/^([a-z]+:|#)/i.test(link)) return link;
+    if (/^[a-z]+:/i.test(link)) return link;
     const [file, anchor] = link.split("#");
+    if (file === "") {
+      this.#checkAnchor(path, link, path, anchor);
+      return link;
+    }
     const place = normalize(join(dirname(path), file)).replace(/\/$/, "");
     if (place.startsWith("..") || !existsSync(join(this.#root, place))) {
       this.dead.push(`${path}: ${link} leads nowhere`);
@@ -84,7 +91,16 @@ class SitePages {
     if (!page.endsWith(".md")) return isFolder ? this.#folderOf(place) : this.#copyOf(place);
     if (!this.#known.has(page)) this.#waiting.push(page);
     this.#known.add(page);
+    if (anchor !== undefined) this.#checkAnchor(path, link, page, anchor);
     return relativeLink(path, pageName(page)) + (anchor === undefined ? "" : `#${anchor}`);
+  }
+
+  /** Tells of a link to a heading that a page does not have. */
+  #checkAnchor(path, link, page, anchor) {
+    const anchors =
+      this.#anchors.get(page) ?? anchorsOf(readFileSync(join(this.#root, page), "utf8"));
+    this.#anchors.set(page, anchors);
+    if (!anchors.has(anchor)) this.dead.push(`${path}: ${link} leads to no heading`);
   }
 
   /** Text of any kind is shown by browsers as such, whatever its ending was. */
