@@ -1,11 +1,14 @@
 /**
  * Every example, and every TypeScript block of README.md and docs, compiles against the build. The
- * examples run and print what they promise; so do the blocks that are whole programs.
+ * examples run and print what they promise; so do the blocks that are whole programs. Parts of
+ * programs run in turn, with the bundled model and what they leave out around them. Blocks that are
+ * not run say why where they stand (document-blocks.ts).
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MilvusLite, noMilvus } from "../rag/stores/milvus-lite.ts";
 import { full } from "../support/full.ts";
+import { type Block, blocksOfFile, documentPaths } from "./document-blocks.ts";
 import { type Printed, type UserProject, userProject } from "./user-project.ts";
 
 const RAG =
@@ -13,6 +16,7 @@ const RAG =
 
 const outputs: Readonly<Record<string, RegExp>> = {
   "anthropic-1": /^text end_turn\n0 \d+ \d+\n$/,
+  "from-node-llama-cpp-1": /^I am Pocket.*\n\d+ of \d+ prompt tokens were cached\n$/s,
   generate: /^A cache is … \(0, length\): .*The function returns … \(1, /s,
   "kv-cache": /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
   "ollama-1": /^pocket stop\nI am Pocket.*\n$/,
@@ -32,23 +36,44 @@ const outputs: Readonly<Record<string, RegExp>> = {
   "README-1": /^I am Pocket.*\n\d+ of \d+ prompt tokens were cached\n$/,
 };
 
-/** They compile; running them needs documents, or a server with vector stores (test/rag/http). */
-const notRun: readonly string[] = ["rag-1", "vector-stores-1", "ai-sdk-2"];
-
 const examples = readdirSync("examples").filter((file) => file.endsWith(".ts"));
-const documents = ["README.md", ...readdirSync("docs").map((file) => `docs/${file}`)].filter(
-  (path) => path.endsWith(".md"),
-);
 
 /** What the blocks of a document that are parts of a program have around them. */
-const SURROUNDINGS = `import { defineTool, EngineError, type GenerateOptions, type KvEventItem, type LLM } from "perigee";
-declare const llm: LLM;
-declare const prompt: string;
-declare const prompts: readonly string[];
-declare const signal: AbortSignal;
-declare function update(item: KvEventItem): void;
-declare const options: GenerateOptions;
+const AROUND = `import { bundledModel, type GenerateOptions, type KvEventItem, LLM } from "perigee";
+export { defineTool, EngineError } from "perigee";
+// That its vectors are made of hidden states is said elsewhere.
+export const llm = await LLM.load(bundledModel, { onWarning: () => {} });
+export const prompt = "A cache is";
+export const prompts: readonly string[] = [prompt, "A mutex is"];
+export const { signal } = new AbortController();
+export const options: GenerateOptions = { maxTokens: 8 };
+export class Enough extends Error {}
+/** Ends a loop that would wait for ever. */
+export function update(item: KvEventItem): void {
+  throw new Enough(typeof item);
+}
 `;
+const SURROUNDINGS = `import {
+  defineTool, EngineError, llm, options, prompt, prompts, signal, update
+} from "./around.js";
+`;
+
+/** A program that runs the parts, and tells which one fails. */
+function partsProgram(names: readonly string[]): string {
+  const runs = names.map((name) => `await part("${name}", () => import("./${name}.js"));`);
+  return `import { Enough, llm } from "./around.js";
+async function part(name: string, run: () => Promise<unknown>): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    if (!(error instanceof Enough)) throw new Error(name + " fails", { cause: error });
+  }
+  console.log("-- " + name);
+}
+${runs.join("\n")}
+await llm.close();
+`;
+}
 
 /** The same for the AI SDK's page. */
 const AI_SURROUNDINGS = `import { type LanguageModel, generateText, Output, stepCountIs, streamText, tool } from "ai";
@@ -57,32 +82,36 @@ declare const model: LanguageModel;
 declare const prompt: string;
 `;
 
-/** The blocks of a document; the model that has to be downloaded is replaced by the bundled one. */
-function blocksOf(path: string): [string, string][] {
-  const name = path.replace(/^docs\//, "").replace(/\.md$/, "");
-  const blocks = [...readFileSync(path, "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)];
-  return blocks.map(([, code = ""], index) => {
-    const isWhole = code.includes("import ");
-    const program = code.replace('"Qwen/Qwen2.5-0.5B-Instruct"', "");
-    const around = name === "ai-sdk" ? AI_SURROUNDINGS : SURROUNDINGS;
-    return [`${name}-${index + 1}`, isWhole ? program : around + code];
-  });
+const tsBlocks = new Map(
+  documentPaths().flatMap((path) => {
+    const name = path.replace(/^docs\//, "").replace(/\.md$/, "");
+    const blocks = blocksOfFile(path).filter(({ kind }) => kind === "ts");
+    return blocks.map((block, index): [string, Block] => [`${name}-${index + 1}`, block]);
+  }),
+);
+
+const isWhole = ({ code }: Block): boolean => code.includes("import ");
+
+/** As it compiles; the model that has to be downloaded is replaced by the bundled one. */
+function sourceOf(name: string, block: Block): string {
+  if (isWhole(block)) return block.code.replace('"Qwen/Qwen2.5-0.5B-Instruct"', "");
+  return `${ofSdk(name) ? AI_SURROUNDINGS : SURROUNDINGS}${block.code}`;
 }
 
-const blocks = new Map(documents.flatMap(blocksOf));
-const isWhole = (code: string): boolean =>
-  !code.startsWith(SURROUNDINGS) && !code.startsWith(AI_SURROUNDINGS);
-const wholeBlocks = [...blocks].filter(([, code]) => isWhole(code));
+const blocks = new Map([...tsBlocks].map(([name, block]) => [name, sourceOf(name, block)]));
+const run = [...tsBlocks].filter(([, { notRun }]) => notRun === null);
+const wholeBlocks = run.filter(([, block]) => isWhole(block)).map(([name]) => name);
+const parts = run.filter(([, block]) => !isWhole(block)).map(([name]) => name);
 /** Declarations of the SDK are of browsers, too: they compile where libraries are not checked. */
-const ofSdk = (name: string): boolean => name.startsWith("ai-sdk-");
+function ofSdk(name: string): boolean {
+  return name.startsWith("ai-sdk-");
+}
 const programs = Object.keys(outputs).filter((name) => !ofSdk(name));
 
 test("the outputs of all examples and whole blocks are known here", () => {
-  const names = [
-    ...examples.map((file) => file.replace(/\.ts$/, "")),
-    ...wholeBlocks.map(([name]) => name),
-  ];
-  expect(names.sort()).toEqual([...Object.keys(outputs), ...notRun].sort());
+  const names = [...examples.map((file) => file.replace(/\.ts$/, "")), ...wholeBlocks];
+  expect(names.sort()).toEqual(Object.keys(outputs).sort());
+  expect(parts.length).toBeGreaterThan(8);
 });
 
 // They import the package by its name: built code.
@@ -95,7 +124,11 @@ describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
       readFileSync(`examples/${file}`, "utf8"),
     ]);
     const others = [...blocks].filter(([name]) => !ofSdk(name));
-    project = await userProject(new Map([...files, ...others]));
+    const whole: [string, string][] = [
+      ["around", AROUND],
+      ["parts", partsProgram(parts)],
+    ];
+    project = await userProject(new Map([...files, ...others, ...whole]));
     const ofPage = new Map([...blocks].filter(([name]) => ofSdk(name)));
     sdkProject = await userProject(ofPage, ["--skipLibCheck"]);
   });
@@ -133,5 +166,12 @@ describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
     const printed = await printedBy(name);
     expect(printed?.stderr).toBe("");
     expect(printed?.stdout).toMatch(output);
+  });
+
+  test("parts of programs run", async () => {
+    const { stdout, stderr } = await project.run("parts");
+    expect(stderr).toBe("");
+    expect([...stdout.matchAll(/^-- (.*)$/gm)].map(([, name]) => name)).toEqual(parts);
+    expect(stdout).toContain("INVALID_ARGUMENT temperature\n");
   });
 });
