@@ -55,7 +55,7 @@ export { SamplingDefaults, ServerOptions } from "./config.ts";
 export { namedEvent } from "./dashboard/live-feed.ts";
 export { pageRoutes } from "./dashboard/page-routes.ts";
 export { Viewers } from "./dashboard/viewers.ts";
-export { type Dialect, OPENAI } from "./dialect.ts";
+export { type Dialect, OPENAI, type StreamForm } from "./dialect.ts";
 export { EventStream, eventText } from "./event-stream.ts";
 export type { Admit, ServerExtension } from "./extension.ts";
 export { createHttpApp, openApp } from "./http-app.ts";
@@ -83,6 +83,9 @@ export {
   searchesFiles,
 } from "./openai/file-search.ts";
 export { fieldError, parseRequest } from "./openai/parse-request.ts";
+export { OLLAMA } from "./ollama/ollama-dialect.ts";
+export { OLLAMA_VERSION, refuseToManage } from "./ollama/ollama-models.ts";
+export { ollamaPromptTokens } from "./ollama/ollama-prompt.ts";
 export { beginsWithNoise, withoutNoise } from "./openai/prompt-noise.ts";
 export {
   chatPromptTokens,
@@ -90,6 +93,7 @@ export {
   type PromptSource,
   responsePromptTokens,
 } from "./openai/prompt-tokens.ts";
+export { RESPONSES } from "./openai/responses/responses.ts";
 export { responseOfItem, serverTag, tagOfResponse } from "./openai/responses/response-ids.ts";
 export {
   ATTRIBUTE_LENGTH_MAX,

@@ -3,6 +3,7 @@ import { EngineError } from "#base";
 import { HttpError } from "#server";
 import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
+import { dialectOf } from "./generation-request.ts";
 import { MarkerReader } from "./marker-reader.ts";
 import { bodyFor } from "./order-body.ts";
 import { type PromptUsage, usageIn } from "./prompt-usage.ts";
@@ -58,7 +59,7 @@ export class Relay implements Watched {
     this.#tools = tools;
     this.#order = order;
     this.#excluded = new Set(order.excluded);
-    this.#client = new ClientStream(response);
+    this.#client = new ClientStream(response, dialectOf(request.path).stream);
     this.#mayWait = request.kind !== "other";
     this.#marked = isMarked(request) ? new MarkerReader(request.choiceCount) : null;
   }
@@ -87,7 +88,7 @@ export class Relay implements Watched {
       if (nowMs - this.#client.sentMs < limits.streamKeepAliveMs) return;
       this.#attempt?.takeBack();
     }
-    if (this.#order.request.stream) this.#client.comment("keep-alive", nowMs);
+    if (this.#order.request.stream) this.#client.keepAlive(nowMs);
   }
 
   /** Rejects with what the client is to be told; behind the first byte it is told already. */
