@@ -34,6 +34,7 @@ test(`a chain of ${TURNS} responses goes on, and holds up no other request`, {
   onTestFinished(() => streams.kill());
   const { responses } = client();
   let previous: string | null = null;
+  const ids: string[] = [];
   const pauses: number[] = [];
   for (let turn = 0; turn < TURNS; turn++) {
     const window = streams.openWindow();
@@ -43,6 +44,7 @@ test(`a chain of ${TURNS} responses goes on, and holds up no other request`, {
     });
     pauses.push(await streams.closeWindow(window));
     previous = response.id;
+    ids.push(response.output[0]?.id ?? "");
     expect(response.usage?.input_tokens).toBeLessThan(1024);
   }
   // The end of the chain, which is the longest.
@@ -50,6 +52,15 @@ test(`a chain of ${TURNS} responses goes on, and holds up no other request`, {
   // Without truncation it does not fit, and says so.
   const whole = { model, input: "all", previous_response_id: previous ?? "" };
   if (full) await expect(responses.create(whole)).rejects.toMatchObject({ status: 400 });
+  // Every answer of the chain is named at once, and nothing of them is fetched twice.
+  const named = { model, max_output_tokens: 2, truncation: "auto" as const };
+  const input = ids.map((id) => ({ type: "item_reference" as const, id }));
+  const before = streams.openWindow();
+  const answer = responses.create({ ...named, input });
+  // There is no user's turn in it: nothing may be dropped.
+  if (full) await expect(answer).rejects.toMatchObject({ code: "context_length_exceeded" });
+  else expect((await answer).status).not.toBe("failed");
+  expect(await streams.closeWindow(before)).toBeLessThan(2 * PAUSE_MS_MAX);
   // A hundred that all go on with the same one at once.
   const window = streams.openWindow();
   const branches = await Promise.all(
