@@ -68,6 +68,9 @@ export {
   httpFailure,
 } from "./http-errors.ts";
 export { Listener } from "./listener.ts";
+export { OLLAMA } from "./ollama/ollama-dialect.ts";
+export { OLLAMA_VERSION, refuseToManage } from "./ollama/ollama-models.ts";
+export { ollamaPromptTokens } from "./ollama/ollama-prompt.ts";
 export { boundedList, boundedRecord } from "./openai/bounded.ts";
 export { BATCH_PRIORITY } from "./openai/fields.ts";
 export {
@@ -83,9 +86,6 @@ export {
   searchesFiles,
 } from "./openai/file-search.ts";
 export { fieldError, parseRequest } from "./openai/parse-request.ts";
-export { OLLAMA } from "./ollama/ollama-dialect.ts";
-export { OLLAMA_VERSION, refuseToManage } from "./ollama/ollama-models.ts";
-export { ollamaPromptTokens } from "./ollama/ollama-prompt.ts";
 export { beginsWithNoise, withoutNoise } from "./openai/prompt-noise.ts";
 export {
   chatPromptTokens,
@@ -93,8 +93,8 @@ export {
   type PromptSource,
   responsePromptTokens,
 } from "./openai/prompt-tokens.ts";
-export { RESPONSES } from "./openai/responses/responses.ts";
 export { responseOfItem, serverTag, tagOfResponse } from "./openai/responses/response-ids.ts";
+export { RESPONSES } from "./openai/responses/responses.ts";
 export {
   ATTRIBUTE_LENGTH_MAX,
   ATTRIBUTE_NAME,

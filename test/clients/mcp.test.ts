@@ -109,8 +109,7 @@ describe.skipIf(reason !== null)(`an MCP tool loop${reason === null ? "" : ` (${
       }),
     );
     const messages: Anthropic.MessageParam[] = [{ role: "user", content: "weather in Oslo?" }];
-    const ask = () =>
-      client.messages.create({ model: "toy", max_tokens: 200, messages, tools });
+    const ask = () => client.messages.create({ model: "toy", max_tokens: 200, messages, tools });
     let answer = await ask();
     expect(answer.stop_reason).toBe("tool_use");
     for (const block of answer.content) {

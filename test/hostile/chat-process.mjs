@@ -22,7 +22,7 @@ const tool = (run, more = {}) => ({ name: "f", description: "A tool.", parameter
 async function withTool(run, options = {}) {
   const tools = options.tools ?? [tool(run)];
   const told = [];
-  const asked = { tools, toolChoice: { name: "f" }, maxTokens: 48, temperature: 0, ...options };
+  const asked = { tools, toolChoice: { name: "f" }, maxTokens: 128, temperature: 0, ...options };
   for await (const event of llm.chatStream("Call the tool.", asked)) {
     if (event.type === "tool-result") told.push([event.isError, event.result.length]);
     if (event.type === "end") return { told, rounds: event.result.rounds };
@@ -48,6 +48,11 @@ function deep(levels) {
   return value;
 }
 
+/** What `await` waits for, without being a promise. */
+function thenable(then) {
+  return Object.fromEntries([["then", then]]);
+}
+
 const never = () => new Promise(() => {});
 const soon = () => AbortSignal.timeout(400);
 const circle = {};
@@ -57,10 +62,10 @@ circle.self = circle;
 const CASES = {
   "a result": () => withTool(() => ({ ok: true })),
   "never returns": () => withTool(never, { signal: soon() }),
-  "a thenable that never calls": () => withTool(() => ({ then() {} }), { signal: soon() }),
-  "a thenable that throws": () => withTool(() => ({ then: throwing(new Error("no")) })),
-  "throws a huge error": () => withTool(throwing(new Error("x".repeat(2 ** 26)))),
-  "throws a huge text": () => withTool(throwing("x".repeat(2 ** 26))),
+  "a thenable that never calls": () => withTool(() => thenable(() => {}), { signal: soon() }),
+  "a thenable that throws": () => withTool(() => thenable(throwing(new Error("no")))),
+  "throws a huge error": () => withTool(throwing(new Error("No such file. ".repeat(2 ** 22)))),
+  "throws a huge text": () => withTool(throwing("No such file. ".repeat(2 ** 22))),
   "throws nothing": () => withTool(throwing(undefined)),
   "throws what has no text": () => withTool(throwing(Object.create(null))),
   "throws a symbol": () => withTool(throwing(Symbol("s"))),

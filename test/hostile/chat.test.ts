@@ -12,7 +12,7 @@ const PAUSE_RUNS = 5;
 const ANSWER_MS = 120_000;
 /** What the model is told at most, in UTF-16 units. */
 const RESULT_MAX = 1_000_000;
-const ERROR_MAX = 10_100;
+const ERROR_MAX = 1_100;
 
 interface Verdict {
   readonly name: string;
@@ -70,12 +70,13 @@ function next<Message>(child: ChildProcess): Promise<Message> {
 function problemOf({ name, code, outcome, problems }: Verdict): string | null {
   if (problems.length > 0) return `${name}: ${problems}`;
   if (code !== expectedCode(name)) return `${name}: ${code} instead of ${expectedCode(name)}`;
+  if (name.includes("alternatives")) return null; // whether it is called is the model's choice
   for (const [isError, length] of outcome?.told ?? []) {
     if (isError !== FAILING.includes(name)) return `${name}: told as ${isError ? "" : "no "}error`;
     if (length > (isError ? ERROR_MAX : RESULT_MAX)) return `${name}: told ${length} characters`;
   }
   const isTold = code !== "ok" || name.includes("hundred") || (outcome?.told ?? []).length > 0;
-  return isTold || name.includes("alternatives") ? null : `${name}: no call was run`;
+  return isTold ? null : `${name}: no call was run`;
 }
 
 test("hostile tools of a chat cost its own chat alone, and no other request pauses", {

@@ -102,7 +102,7 @@ test("what a stream goes on with may be deleted meanwhile: the stream ends right
     for (const gone of [first.id, id]) {
       await expect(responses.retrieve(gone)).rejects.toMatchObject(missing);
     }
-    // Deleting is once, whoever is first.
+    // It is deleted once.
     await expect(responses.delete(first.id)).rejects.toMatchObject(missing);
   }
   const own = await responses.create({ model, input: "Hi", max_output_tokens: 2 });

@@ -123,9 +123,7 @@ async function silentPages(url: string): Promise<readonly string[]> {
   });
   const problems: string[] = [];
   try {
-    await expect
-      .poll(async () => openPage(url), { timeout: 30_000, interval: 20 })
-      .toBe(429);
+    await expect.poll(async () => openPage(url), { timeout: 30_000, interval: 20 }).toBe(429);
     for (let at = 0; at < 20; at++) {
       const problem = await answered(`${url}/version`, {}, [200]);
       if (problem !== null) problems.push(problem);

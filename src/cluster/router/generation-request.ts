@@ -65,7 +65,11 @@ const KINDS: Readonly<Record<string, RequestKind>> = {
 };
 
 /** Workers read the private object `perigee` in their bodies. */
-const STEERED: ReadonlySet<RequestKind> = new Set<RequestKind>(["chat", "completions", "responses"]);
+const STEERED: ReadonlySet<RequestKind> = new Set<RequestKind>([
+  "chat",
+  "completions",
+  "responses",
+]);
 
 const GENERATING: ReadonlySet<RequestKind> = new Set<RequestKind>([
   ...STEERED,

@@ -21,13 +21,14 @@ export function ollamaRoutes(app: FastifyInstance, context: RouterContext): void
   refuseToManage(app, "the workers have the models that they were started with");
 }
 
-/** Cards of all models, each as one of its workers describes it. Throws NOT_READY, WORKER_FAILED. */
+/** Cards of all models, each as a worker describes it. Throws NOT_READY, WORKER_FAILED. */
 async function modelsOf(context: RouterContext, path: string): Promise<readonly object[]> {
   const ready = readyWorkers(context);
   if (ready.length === 0) {
     throw new EngineError(
       "NOT_READY",
-      "Cannot list models: a worker of perigee must be ready, current value is none; try again later",
+      "Cannot list models: a worker of perigee must be ready, current value is none; try again " +
+        "later",
     );
   }
   const cards = new Map<string, object>();

@@ -38,8 +38,8 @@ export function othersThanOllama(
     throw new HttpError(
       501,
       "unsupported",
-      `Cannot relay ${path}: a worker of perigee must serve the model, those that do are of other ` +
-        "engines; use /v1/chat/completions",
+      `Cannot relay ${path}: a worker of perigee must serve the model, those that do are of ` +
+        "other engines; use /v1/chat/completions",
     );
   }
   return new Set(others.map(({ id }) => id));

@@ -75,7 +75,8 @@ async function relayRequest(
   const prompts = { ...found, query: { ...found.query, ...plannedFields(order, arrivedMs) } };
   const relay = new Relay(context.tools, {
     ...{ request: order, ...prompts, excluded, key: keyOf(context, request) },
-    ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
+    ...{ response: reply.raw, form: dialectOf(path).stream },
+    ...{ headers: reply.getHeaders(), arrivedMs },
     ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
   });
   context.relays.add(relay);

@@ -3,7 +3,6 @@ import { EngineError } from "#base";
 import { HttpError } from "#server";
 import { Attempt, type Outcome, type WorkerAnswer } from "./attempt.ts";
 import { ClientStream } from "./client-stream.ts";
-import { dialectOf } from "./generation-request.ts";
 import { MarkerReader } from "./marker-reader.ts";
 import { bodyFor } from "./order-body.ts";
 import { type PromptUsage, usageIn } from "./prompt-usage.ts";
@@ -55,11 +54,11 @@ export class Relay implements Watched {
   #begunAt: WorkerLink | null = null;
 
   constructor(tools: RelayTools, order: RelayOrder) {
-    const { request, response } = order;
+    const { request, response, form } = order;
     this.#tools = tools;
     this.#order = order;
     this.#excluded = new Set(order.excluded);
-    this.#client = new ClientStream(response, dialectOf(request.path).stream);
+    this.#client = new ClientStream(response, form);
     this.#mayWait = request.kind !== "other";
     this.#marked = isMarked(request) ? new MarkerReader(request.choiceCount) : null;
   }

@@ -23,7 +23,7 @@ export interface Keeper {
 
 /**
  * Who keeps what a request goes on with; null: any worker may answer. Throws HttpError 404 where
- * that worker is gone, and with it what it kept, and INVALID_ARGUMENT where it serves another model.
+ * that worker is gone, and with it what it kept; INVALID_ARGUMENT where it serves another model.
  */
 export function keeperOf(membership: Fleet, request: GenerationRequest): Keeper | null {
   const { kind, body, model } = request;
@@ -51,7 +51,8 @@ function ofOtherModel(field: string, id: string, model: string | null): EngineEr
   return new EngineError(
     "INVALID_ARGUMENT",
     `Cannot use ${field}: must be the id of a response of a worker that serves ` +
-      `\`${shortText(model ?? "")}\`, current value is \`${shortText(id)}\`, of another model; ${INSTEAD}`,
+      `\`${shortText(model ?? "")}\`, current value is \`${shortText(id)}\`, of another model; ` +
+      INSTEAD,
     { param: field },
   );
 }
@@ -67,8 +68,8 @@ export function keptFailure(error: unknown, keeper: Keeper | null): unknown {
   const { field, responseId, worker } = keeper;
   return new EngineError(
     error.code,
-    `Cannot use ${field}: worker ${worker.id} keeps \`${shortText(responseId)}\` and must answer, ` +
-      `it does not just now; try again, or ${INSTEAD}`,
+    `Cannot use ${field}: worker ${worker.id} keeps \`${shortText(responseId)}\` and must ` +
+      `answer, it does not just now; try again, or ${INSTEAD}`,
     { param: field, cause: error },
   );
 }

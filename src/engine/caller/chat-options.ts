@@ -20,7 +20,8 @@ export interface CheckedChat {
 
 /** Throws INVALID_ARGUMENT for any wrong option. */
 export function checkChat(options: ChatCallOptions): CheckedChat {
-  if (!isPlainObject(options)) throw wrongKind("options", "an object", options);
+  const unknown: unknown = options;
+  if (!isPlainObject(unknown)) throw wrongKind("options", "an object", unknown);
   const { tools: given = [], toolChoice = "auto", roundsMax = ROUNDS_DEFAULT, signal } = options;
   for (const name of ["n", "beamWidth", "logprobs", "promptLogprobs"] as const) {
     if (!(name in options)) continue;

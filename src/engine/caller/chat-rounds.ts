@@ -52,7 +52,7 @@ export async function* chatEvents(
   const added: ChatMessage[] = [];
   let usage = NO_USAGE;
   for (let rounds = 1; ; rounds++) {
-    const asked = { ...options, tools, toolChoice: choiceOf(options, rounds) };
+    const asked = { ...options, tools, toolChoice: choiceOf({ ...options, tools }, rounds) };
     const round = newRound();
     yield* answer(model, [...messages, ...added], asked, round);
     usage = sum(usage, round.usage);

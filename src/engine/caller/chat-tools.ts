@@ -6,7 +6,7 @@ import { listenTo } from "./abort-listener.ts";
 import { JSON_UNITS_MAX, JSON_VALUES_MAX, JsonBudget } from "./bounded-json.ts";
 
 /** Longest error of a handler that the model is shown, in UTF-16 units. */
-const REASON_MAX = 10_000;
+const REASON_MAX = 1_000;
 
 const TOO_LARGE =
   `the result is too large: it must have at most ${JSON_UNITS_MAX} characters and ` +
