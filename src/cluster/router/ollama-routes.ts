@@ -9,6 +9,8 @@ import type { RouterContext } from "./context.ts";
 
 /** Workers that are asked at once: one for each name that the others do not have. */
 const ASKED_MAX = 64;
+/** What workers said is said again for so long, however many clients ask. */
+const FRESH_MS = 1000;
 
 /** Registers them; what a worker answers alone is relayed. */
 export function ollamaRoutes(app: FastifyInstance, context: RouterContext): void {
@@ -16,9 +18,29 @@ export function ollamaRoutes(app: FastifyInstance, context: RouterContext): void
   const version = { version: OLLAMA_VERSION, perigee: context.version };
   app.get("/api/version", { config }, async () => version);
   for (const path of ["/api/tags", "/api/ps"] as const) {
-    app.get(path, { config }, async () => ({ models: await modelsOf(context, path) }));
+    const models = keptFor(FRESH_MS, () => modelsOf(context, path));
+    app.get(path, { config }, async () => ({ models: await models() }));
   }
   refuseToManage(app, "the workers have the models that they were started with");
+}
+
+/** Asks once at a time, and again when the answer is so old. */
+function keptFor<Value>(freshMs: number, ask: () => Promise<Value>): () => Promise<Value> {
+  let kept: { readonly value: Promise<Value>; untilMs: number } | null = null;
+  return () => {
+    if (kept !== null && performance.now() < kept.untilMs) return kept.value;
+    const asked = { value: ask(), untilMs: Number.POSITIVE_INFINITY };
+    kept = asked;
+    asked.value.then(
+      () => {
+        asked.untilMs = performance.now() + freshMs;
+      },
+      () => {
+        asked.untilMs = 0;
+      },
+    );
+    return asked.value;
+  };
 }
 
 /** Cards of all models, each as a worker describes it. Throws NOT_READY, WORKER_FAILED. */

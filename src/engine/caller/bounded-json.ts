@@ -12,7 +12,7 @@ export class JsonBudget {
 
   /**
    * The value as JSON; null: it has more values or longer texts than are left. Throws what its own
-   * getters and `toJSON` throw, and a TypeError for what is no JSON: a bigint, what contains itself.
+   * getters and `toJSON` throw, and a TypeError for a bigint, and for what contains itself.
    */
   write(value: unknown): string | null {
     if (isLongView(value)) return null;

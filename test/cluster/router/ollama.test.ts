@@ -106,7 +106,21 @@ describe("Ollama's API through a router, by the official client", () => {
     expect(version).toMatch(/^0\.\d+\.\d+$/);
     // The one that has both names is gone: the others say what they have.
     await first.server.close();
-    expect((await client.list()).models.map(({ name }) => name).sort()).toEqual(["a", "toy"]);
+    const names = async () => (await client.list()).models.map(({ name }) => name).sort();
+    await expect.poll(names, { timeout: 10_000, interval: 100 }).toEqual(["a", "toy"]);
+  });
+
+  test("[CL253] however many clients ask for models, workers are asked once a second", async () => {
+    const { router, workers } = await routeToys([{}]);
+    const client = clientOf(router);
+    const metric = async () => {
+      const text = await (await workers[0]?.get("/metrics"))?.text();
+      return Number(/http_requests_total\{[^}]*"\/api\/tags"[^}]*\} (\d+)/.exec(text ?? "")?.[1]);
+    };
+    await Promise.all(Array.from({ length: 200 }, () => client.list()));
+    const asked = await metric();
+    expect(asked).toBeGreaterThan(0);
+    expect(asked).toBeLessThan(5);
   });
 
   test("[CL253] NAME:latest is NAME; other names, and managing, are refused in its form", async () => {
