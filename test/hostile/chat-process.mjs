@@ -50,7 +50,6 @@ function deep(levels) {
 
 /** What `await` waits for, without being a promise. */
 function thenable(then) {
-  // biome-ignore lint/suspicious/noThenProperty: handlers may return such a thing
   return { then };
 }
 
