@@ -4,6 +4,10 @@ import type { JsonSchema } from "./output-part.ts";
 
 /** Deeper values are not looked at. */
 const DEPTH_MAX = 32;
+/** Nor are more: a schema whose alternatives name itself has no end. */
+const LOOKS_MAX = 10_000;
+/** Longest problem, in UTF-16 units: the model is shown it. */
+const PROBLEM_MAX = 1_000;
 
 const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
   object: isPlainObject,
@@ -20,18 +24,22 @@ const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
  * `type`, `enum`, `const`, `properties`, `required`, `items`, `anyOf`, `$ref` into the document.
  */
 export function argumentProblem(value: unknown, schema: JsonSchema | null): string | null {
-  return schema === null ? null : new Checker(schema).problem(value, schema, "arguments", 0);
+  if (schema === null) return null;
+  const problem = new Checker(schema).problem(value, schema, "arguments", 0);
+  return problem === null ? null : problem.slice(0, PROBLEM_MAX);
 }
 
 class Checker {
   readonly #root: JsonSchema;
+  #looks = 0;
 
   constructor(root: JsonSchema) {
     this.#root = root;
   }
 
   problem(value: unknown, given: unknown, path: string, depth: number): string | null {
-    if (!isPlainObject(given) || depth > DEPTH_MAX) return null;
+    if (!isPlainObject(given) || depth > DEPTH_MAX || this.#looks >= LOOKS_MAX) return null;
+    this.#looks += 1;
     const schema = this.#resolved(given);
     return (
       typeProblem(value, schema, path) ??

@@ -55,7 +55,7 @@ export { SamplingDefaults, ServerOptions } from "./config.ts";
 export { namedEvent } from "./dashboard/live-feed.ts";
 export { pageRoutes } from "./dashboard/page-routes.ts";
 export { Viewers } from "./dashboard/viewers.ts";
-export { type Dialect, OPENAI } from "./dialect.ts";
+export { type Dialect, OPENAI, type StreamForm } from "./dialect.ts";
 export { EventStream, eventText } from "./event-stream.ts";
 export type { Admit, ServerExtension } from "./extension.ts";
 export { createHttpApp, openApp } from "./http-app.ts";
@@ -68,6 +68,9 @@ export {
   httpFailure,
 } from "./http-errors.ts";
 export { Listener } from "./listener.ts";
+export { OLLAMA } from "./ollama/ollama-dialect.ts";
+export { OLLAMA_VERSION, refuseToManage } from "./ollama/ollama-models.ts";
+export { ollamaPromptTokens } from "./ollama/ollama-prompt.ts";
 export { boundedList, boundedRecord } from "./openai/bounded.ts";
 export { BATCH_PRIORITY } from "./openai/fields.ts";
 export {
@@ -91,6 +94,7 @@ export {
   responsePromptTokens,
 } from "./openai/prompt-tokens.ts";
 export { responseOfItem, serverTag, tagOfResponse } from "./openai/responses/response-ids.ts";
+export { RESPONSES } from "./openai/responses/responses.ts";
 export {
   ATTRIBUTE_LENGTH_MAX,
   ATTRIBUTE_NAME,

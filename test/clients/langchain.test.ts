@@ -88,6 +88,22 @@ describe.skipIf(reason !== null)(`LangChain.js${reason === null ? "" : ` (${reas
     expect(await model.invoke("weather?")).toEqual({ city: "word" });
   });
 
+  test("goes on with a kept response by OpenAI's Responses", async () => {
+    const toy = await serveToy();
+    const { ChatOpenAI } = await clientModule("@langchain/openai");
+    const configuration = { baseURL: `${toy.server.url}/v1` };
+    const own = { model: "toy", apiKey: "none", maxRetries: 0, useResponsesApi: true };
+    const model = new ChatOpenAI({ ...own, configuration });
+    const first = await model.invoke("hello there");
+    expect(first.text).toBe("HELLO THERE");
+    const options = { previous_response_id: first.response_metadata.id };
+    const second = await model.invoke("and now", options);
+    expect(second.text).toBe("AND NOW");
+    expect(toy.model.chats[1]?.messages.map(({ role }) => role)).toEqual([
+      ...["user", "assistant", "user"],
+    ]);
+  });
+
   test("embeds texts", async () => {
     const { server } = await serveToy();
     const { OpenAIEmbeddings } = await clientModule("@langchain/openai");

@@ -23,6 +23,13 @@ describe.skipIf(reason !== null)(`Mastra${reason === null ? "" : ` (${reason})`}
     expect(text).toBe("Mild.");
   });
 
+  test("an agent makes an object that fits its schema", async () => {
+    const agent = await agentOf(await serveToy());
+    const schema = z.object({ city: z.string() });
+    const result = await agent.generate("weather?", { structuredOutput: { schema } });
+    expect(result.object).toEqual({ city: "word" });
+  });
+
   test("an agent calls its tools until it answers", async () => {
     const { createTool } = await clientModule("@mastra/core/tools");
     const call = '<tool_call>{"name": "getWeather", "arguments": {"city": "Oslo"}}</tool_call>';

@@ -242,6 +242,18 @@ describe("options", () => {
     [{ tools: [weather, weather] }, "tools[1].name"],
     [{ tools: [{ name: "a", parameters: "{}" }] }, "tools[0].parameters"],
     [{ tools: [{ name: "a", run: 3 }] }, "tools[0].run"],
+    [{ tools: Array.from({ length: 129 }, (_, at) => ({ name: `a${at}` })) }, "tools"],
+    [{ tools: {} }, "tools"],
+    [{ tools: null }, "tools"],
+    [{ tools: [{ name: "a", description: 3 }] }, "tools[0].description"],
+    [{ tools: [{ name: "a", parameters: { a: "x".repeat(2 ** 21) } }] }, "tools[0].parameters"],
+    [{ thinking: "yes" }, "thinking"],
+    [{ parallelToolCalls: 1 }, "parallelToolCalls"],
+    [{ toolCallFormat: "toString" }, "toolCallFormat"],
+    [{ reasoningFormat: "toString" }, "reasoningFormat"],
+    [{ chatTemplate: 5 }, "chatTemplate"],
+    [{ templateVariables: [] }, "templateVariables"],
+    [{ signal: {} }, "signal"],
     [{ n: 2 }, "n"],
   ] as [object, string][])("%j are refused", async ([options, param]) => {
     // JavaScript callers may pass anything.

@@ -118,6 +118,33 @@ test("values that no JSON can say are refused with an EngineError, or mean nothi
   expect(strange).toEqual([]);
 });
 
+const CHAT_FIELDS = [
+  ...["tools", "toolChoice", "roundsMax", "parallelToolCalls", "thinking", "toolCallFormat"],
+  ...["reasoningFormat", "chatTemplate", "templateVariables", "signal", "cacheSalt", "requestId"],
+];
+
+test("a chat refuses what is none of its options with an EngineError, or it means nothing", async () => {
+  const strange: string[] = [];
+  const note = (what: string, { code }: { readonly code: string }) => {
+    if (code.startsWith("not ours")) strange.push(`${what}: ${code}`);
+  };
+  const text = '{"maxTokens":1,"temperature":0}';
+  for (const field of CHAT_FIELDS) {
+    for (const exotic of llm.exotic) {
+      note(`${field}: ${exotic}`, await llm.call({ call: "chat", text, field, exotic }));
+    }
+    for (const value of chosenValues("tools", 2 * valuesPerField, seed)) {
+      const own = `{"maxTokens":1,${JSON.stringify(field)}:${value}}`;
+      note(`${field}: ${value.slice(0, 80)}`, await llm.call({ call: "chat", text: own }));
+    }
+  }
+  for (const value of chosenValues("messages", 2 * valuesPerField, seed)) {
+    const own = { call: "chat", messages: value, text } as const;
+    note(`messages: ${value.slice(0, 80)}`, await llm.call(own));
+  }
+  expect(strange).toEqual([]);
+});
+
 test("prompts and conversations of every kind are taken or refused, and nothing stays held", async () => {
   const strange: string[] = [];
   for (const field of ["prompt", "messages", "messages[].content"]) {

@@ -55,6 +55,8 @@ async function call(line) {
     case "chatPrompt":
       await llm.chatPrompt(JSON.parse(messages), options);
       return null;
+    case "chat":
+      return [(await llm.chat(messages === undefined ? "Hi" : JSON.parse(messages), options)).text];
     case "embed":
       await llm.embed(JSON.parse(prompt));
       return null;

@@ -4,7 +4,7 @@ import { createInterface, type Interface } from "node:readline";
 
 /** A call as `llm-door.mjs` reads it; values are JSON as it is written. */
 export interface LlmCall {
-  readonly call: "generate" | "stream" | "chatPrompt" | "embed";
+  readonly call: "generate" | "stream" | "chatPrompt" | "chat" | "embed";
   readonly prompt?: string;
   readonly messages?: string;
   readonly text?: string;

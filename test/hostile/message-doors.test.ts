@@ -1,6 +1,7 @@
 /** Hostile requests in Anthropic's and Ollama's form, beside ordinary streams. */
 import { expect, onTestFinished, test } from "vitest";
 import { Dice } from "../fuzz/dice.ts";
+import { FleetProcess } from "../support/fleet-process.ts";
 import { full, sized } from "../support/full.ts";
 import { type Answer, sendBody } from "./case-sender.ts";
 import { longText, nested, objectText, repeated } from "./json-text.ts";
@@ -116,37 +117,54 @@ function messageProblem(form: DoorForm, value: Record<string, unknown>): string 
   return hasControl ? `control characters in ${JSON.stringify(message)}` : null;
 }
 
-test("hostile requests are refused in the door's own form, and no other request pauses", {
-  timeout: sized(6, 60) * 60_000,
-}, async () => {
-  const server = await ServedProcess.start(".");
-  onTestFinished(() => server.kill());
-  const streams = await OrdinaryStreams.start(server.url);
-  onTestFinished(() => streams.kill());
-  const problems: string[] = [];
-  const suspects: Case[] = [];
-  const measured = async (one: Case): Promise<number> => {
-    const window = streams.openWindow();
-    const problem = problemOf(one, await sendBody(server.url, one.path, one.body));
-    if (problem !== null) problems.push(`${one.path} ${one.body.slice(0, 200)} → ${problem}`);
-    return await streams.closeWindow(window);
-  };
-  for (const one of allCases()) {
-    if ((await measured(one)) > PAUSE_MS_MAX) suspects.push(one);
-    if (!server.alive) throw new Error(`${one.body.slice(0, 300)} ended the server`);
-  }
-  expect(problems).toEqual([]);
-  const slow: string[] = [];
-  for (const one of suspects.slice(0, 40)) {
-    const pauses: number[] = [];
-    for (let run = 0; run < PAUSE_RUNS; run++) pauses.push(await measured(one));
-    const median = pauses.sort((a, b) => a - b)[PAUSE_RUNS >> 1] ?? 0;
-    if (median > PAUSE_MS_MAX) slow.push(`${one.path} ${one.body.slice(0, 200)}: ${median} ms`);
-  }
-  expect(slow).toEqual([]);
-  expect(streams.problems).toEqual([]);
-  await streams.stop();
-  expect(await server.settled()).toMatchObject({ requests: 0, heldBlocks: 0 });
-  expect(server.log.filter((line) => /"level":(50|60)/.test(line))).toEqual([]);
-  expect(await server.stop()).toBe(0);
-});
+/** The server itself, or a router before it. */
+async function doorOf(way: string, server: ServedProcess) {
+  if (way === "the server") return { url: server.url, log: [] };
+  const flags = ["route", "--port", "0", "--model", "models/pocket"];
+  const router = await FleetProcess.start([...flags, "--worker", server.url]);
+  onTestFinished(async () => {
+    await router.end("SIGKILL");
+  });
+  return router;
+}
+
+test.for(["the server", "a router"])(
+  "%s refuses hostile requests in the door's own form",
+  {
+    timeout: sized(6, 60) * 60_000,
+  },
+  async (way) => {
+    const server = await ServedProcess.start(".");
+    onTestFinished(() => server.kill());
+    const door = await doorOf(way, server);
+    const streams = await OrdinaryStreams.start(server.url);
+    onTestFinished(() => streams.kill());
+    const problems: string[] = [];
+    const suspects: Case[] = [];
+    const measured = async (one: Case): Promise<number> => {
+      const window = streams.openWindow();
+      const problem = problemOf(one, await sendBody(door.url, one.path, one.body));
+      if (problem !== null) problems.push(`${one.path} ${one.body.slice(0, 200)} → ${problem}`);
+      return await streams.closeWindow(window);
+    };
+    for (const one of allCases()) {
+      if ((await measured(one)) > PAUSE_MS_MAX) suspects.push(one);
+      if (!server.alive) throw new Error(`${one.body.slice(0, 300)} ended the server`);
+    }
+    expect(problems).toEqual([]);
+    const slow: string[] = [];
+    for (const one of suspects.slice(0, 40)) {
+      const pauses: number[] = [];
+      for (let run = 0; run < PAUSE_RUNS; run++) pauses.push(await measured(one));
+      const median = pauses.sort((a, b) => a - b)[PAUSE_RUNS >> 1] ?? 0;
+      if (median > PAUSE_MS_MAX) slow.push(`${one.path} ${one.body.slice(0, 200)}: ${median} ms`);
+    }
+    expect(slow).toEqual([]);
+    expect(streams.problems).toEqual([]);
+    await streams.stop();
+    expect(await server.settled()).toMatchObject({ requests: 0, heldBlocks: 0 });
+    const lines = [...server.log, ...door.log];
+    expect(lines.filter((line) => /"level":(50|60)/.test(line))).toEqual([]);
+    expect(await server.stop()).toBe(0);
+  },
+);

@@ -10,6 +10,7 @@ import { metricsRoute } from "./fleet-metrics.ts";
 import { fleetPage } from "./fleet-page.ts";
 import { kvEventRoutes } from "./kv-events-route.ts";
 import { modelsRoutes } from "./models-route.ts";
+import { ollamaRoutes } from "./ollama-routes.ts";
 import { operationRoutes } from "./operations.ts";
 import { relayRoutes } from "./relay-route.ts";
 import { responseRoutes } from "./response-routes.ts";
@@ -44,6 +45,7 @@ export function addRoutes(app: FastifyInstance, context: RouterContext): void {
   modelsRoutes(app, context);
   relayRoutes(app, context);
   responseRoutes(app, context);
+  ollamaRoutes(app, context);
   explainRoutes(app, context);
   rolesRoute(app, context);
   metricsRoute(app, context);

@@ -140,9 +140,10 @@ export class Attempt implements UpstreamReader, Watched {
   onHead(status: number, headers: IncomingHttpHeaders): void {
     this.#status = status;
     this.#headers = headers;
-    const type = headers["content-type"] ?? "";
-    const isStream = /^text\/event-stream\b/i.test(type);
-    this.#streaming = this.#parts.reader !== null && status === 200 && isStream;
+    const { reader } = this.#parts;
+    const [type = ""] = (headers["content-type"] ?? "").split(";", 1);
+    const isStream = reader !== null && type.trim().toLowerCase() === reader.mediaType;
+    this.#streaming = status === 200 && isStream;
   }
 
   onData(bytes: Buffer): void {
@@ -153,8 +154,9 @@ export class Attempt implements UpstreamReader, Watched {
       return;
     }
     const { text, tokens } = reader.read(bytes);
-    if (tokens > 0 || this.#tokens === 0) this.#advance(text, tokens);
-    if (text !== "") this.#send(text, text.startsWith("data:") || text.includes("\ndata:"));
+    const isContent = text !== "" && reader.hasEvents(text);
+    if (tokens > 0 || this.#tokens === 0) this.#advance(tokens, isContent);
+    if (text !== "") this.#send(text, isContent);
     if (reader.broken !== null) this.#fail(failed(this.#name, reader.broken));
     else if (reader.failure !== null) {
       this.#fail(ownFailure(this.#name, reader.failure), { isSaid: true });
@@ -217,8 +219,8 @@ export class Attempt implements UpstreamReader, Watched {
     return this.#tokens === 0 ? firstTokenTimeoutMs : tokenTimeoutMs;
   }
 
-  #advance(text: string, tokens: number): void {
-    if (tokens === 0 && !text.includes("data:")) return;
+  #advance(tokens: number, isContent: boolean): void {
+    if (tokens === 0 && !isContent) return;
     this.#progressMs = performance.now();
     this.#tokens += tokens;
     if (tokens > 0) this.#parts.onTokens(tokens, "javascript");

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { OPENAI, type StreamForm } from "#server";
 import { idleDescriptor, writeNow } from "./direct-writes.ts";
 
 type Headers = Readonly<Record<string, string | number | string[] | undefined>>;
@@ -9,13 +10,19 @@ type Headers = Readonly<Record<string, string | number | string[] | undefined>>;
  */
 export class ClientStream {
   readonly #response: ServerResponse;
+  readonly #form: Pick<StreamForm, "contentType" | "keepAlive">;
   #begun = false;
   #content = false;
   #sentMs = 0;
   #onRoom: (() => void) | null = null;
 
-  constructor(response: ServerResponse) {
+  /** `form`: of OpenAI's streams, unless it is given. */
+  constructor(
+    response: ServerResponse,
+    form: Pick<StreamForm, "contentType" | "keepAlive"> = OPENAI.stream,
+  ) {
     this.#response = response;
+    this.#form = form;
   }
 
   /** The head was sent: the status cannot change any more. */
@@ -38,7 +45,7 @@ export class ClientStream {
     return destroyed || writableEnded || req.socket.destroyed;
   }
 
-  /** Sends the head of an event stream, once. */
+  /** Sends the head of a stream, once. */
   begin(headers: Headers): void {
     if (this.#begun || this.closed) return;
     this.#begun = true;
@@ -46,7 +53,7 @@ export class ClientStream {
       if (value !== undefined) this.#response.setHeader(name, value);
     }
     this.#response.writeHead(200, {
-      "content-type": "text/event-stream; charset=utf-8",
+      "content-type": this.#form.contentType,
       "cache-control": "no-cache",
       "x-accel-buffering": "no", // nginx would collect the stream otherwise
     });
@@ -99,9 +106,9 @@ export class ClientStream {
     this.#response.on("drain", done);
   }
 
-  /** A comment, which clients skip, where nothing waits for the reader. */
-  comment(text: string, nowMs: number): void {
-    if (this.#begun && !this.#isFull) this.write(`: ${text}\n\n`, nowMs, false);
+  /** What clients skip, where nothing waits for the reader, and the form has such a thing. */
+  keepAlive(nowMs: number): void {
+    if (this.#begun && !this.#isFull) this.write(this.#form.keepAlive, nowMs, false);
   }
 
   /** Ends the answer; without `[DONE]` where the worker's own was relayed. */

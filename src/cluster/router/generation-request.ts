@@ -2,7 +2,15 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError, isPlainObject } from "#base";
 import type { RequestDeadlines } from "#cluster/routing";
-import { requestIdPattern, searchesFiles } from "#server";
+import {
+  ANTHROPIC,
+  type Dialect,
+  OLLAMA,
+  OPENAI,
+  RESPONSES,
+  requestIdPattern,
+  searchesFiles,
+} from "#server";
 import { forWorkers, readDeadlines } from "./request-deadlines.ts";
 
 /** Which fields hold the prompt. */
@@ -11,6 +19,7 @@ export type RequestKind =
   | "completions"
   | "responses"
   | "messages"
+  | "ollama"
   | "embeddings"
   | "other";
 
@@ -49,10 +58,22 @@ const KINDS: Readonly<Record<string, RequestKind>> = {
   "/v1/messages": "messages",
   "/v1/responses": "responses",
   "/v1/embeddings": "embeddings",
+  "/api/chat": "ollama",
+  "/api/generate": "ollama",
+  "/api/embed": "embeddings",
+  "/api/embeddings": "embeddings",
 };
 
+/** Workers read the private object `perigee` in their bodies. */
+const STEERED: ReadonlySet<RequestKind> = new Set<RequestKind>([
+  "chat",
+  "completions",
+  "responses",
+]);
+
 const GENERATING: ReadonlySet<RequestKind> = new Set<RequestKind>([
-  ...(["chat", "completions", "responses", "messages"] as const),
+  ...STEERED,
+  ...(["messages", "ollama"] as const),
 ]);
 
 /** Headers of clients that workers get; others could steer a worker past its router. */
@@ -91,14 +112,14 @@ export function readRequest(parts: RequestParts): GenerationRequest {
   const kind = KINDS[path] ?? "other";
   const isSearching = kind === "chat" || kind === "responses";
   if (isSearching && body.tool_choice !== "none" && searchesFiles(body)) throw ofOneServer();
-  const isConversation = isSearching || kind === "messages";
-  const promptCount = isConversation ? 1 : promptsIn(body.prompt ?? body.input);
+  const isAlone = kind === "messages" || kind === "ollama";
+  const promptCount = isSearching || isAlone ? 1 : promptsIn(body.prompt ?? body.input);
   const id = idOf(body.request_id) ?? parts.id;
   return {
     ...{ path, kind, text, body, id, promptCount },
-    model: typeof body.model === "string" ? body.model : null,
-    stream: body.stream === true && isGenerating(kind),
-    choiceCount: promptCount * (kind === "messages" ? 1 : countOf(body.n)),
+    model: modelIn(path, body),
+    stream: wantsStream(kind, body) && isGenerating(kind),
+    choiceCount: promptCount * (isAlone ? 1 : countOf(body.n)),
     wantsUsage: isPlainObject(body.stream_options) && body.stream_options.include_usage === true,
     isPrivate: Object.hasOwn(body, "perigee"),
     salt: typeof body.cache_salt === "string" ? body.cache_salt : null,
@@ -110,9 +131,32 @@ export function readRequest(parts: RequestParts): GenerationRequest {
   };
 }
 
+/** In which the router itself says what fails; workers' answers are relayed as they are. */
+export function dialectOf(path: string): Dialect {
+  if (path.startsWith("/v1/messages")) return ANTHROPIC;
+  if (path.startsWith("/v1/responses")) return RESPONSES;
+  return path.startsWith("/api/") ? OLLAMA : OPENAI;
+}
+
 /** Whether tokens are generated, which a stream may tell one by one. */
 export function isGenerating(kind: RequestKind): boolean {
   return GENERATING.has(kind);
+}
+
+/** Whether workers read the private object `perigee` in a body of this kind. */
+export function isSteered(kind: RequestKind): boolean {
+  return STEERED.has(kind);
+}
+
+/** Null: it names none, or what is no name. */
+function modelIn(path: string, { model, name }: GenerationRequest["body"]): string | null {
+  const own = path === "/api/show" ? (model ?? name) : model;
+  return typeof own === "string" ? own : null;
+}
+
+/** Ollama's answers are streams unless they shall be none. */
+function wantsStream(kind: RequestKind, { stream }: GenerationRequest["body"]): boolean {
+  return kind === "ollama" ? stream !== false : stream === true;
 }
 
 /** Anthropic's clients name user and session in one field. */
@@ -161,7 +205,8 @@ function sessionOf(header: string | string[] | undefined, user: unknown): string
 
 function lengthIn(body: GenerationRequest["body"]): number | null {
   const { max_completion_tokens: chat, max_output_tokens: response, max_tokens: older } = body;
-  return lengthOf(chat) ?? lengthOf(response) ?? lengthOf(older);
+  const ollama = isPlainObject(body.options) ? body.options.num_predict : null;
+  return lengthOf(chat) ?? lengthOf(response) ?? lengthOf(older) ?? lengthOf(ollama);
 }
 
 function lengthOf(value: unknown): number | null {

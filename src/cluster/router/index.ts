@@ -11,6 +11,8 @@
  *   relay-route.ts        routes that a worker answers; client-key.ts: whose request it is
  *   response-workers.ts   which worker keeps a response, and whose it is; response-routes.ts: it is
  *                         asked for it
+ *   ollama-workers.ts     which workers speak Ollama's API; ollama-routes.ts: what its clients ask
+ *                         first
  *   relay.ts              one request: attempts until it is answered; attempt.ts: one of them;
  *                         relay-metrics.ts counts
  *   waiting-room.ts       where requests wait while all workers are full; queue-metrics.ts counts

@@ -4,7 +4,13 @@
  */
 
 import { heldIn, type PromptUsage } from "./prompt-usage.ts";
-import type { PlainForm, StreamPiece, StreamReader } from "./stream-reader.ts";
+import {
+  EVENTS_TYPE,
+  hasEvents,
+  type PlainForm,
+  type StreamPiece,
+  type StreamReader,
+} from "./stream-reader.ts";
 
 /** What a worker found of a prompt in its cache. */
 export interface PromptMark {
@@ -36,6 +42,8 @@ const PLAIN_CHOICES_MAX = 64;
  * tokens go on; what waits for its marker is dropped by `restart`.
  */
 export class MarkerReader implements StreamReader {
+  readonly mediaType = EVENTS_TYPE;
+  readonly hasEvents = hasEvents;
   /** By choice. */
   readonly choices: ChoiceProgress[];
   readonly prompts: PromptMark[] = [];

@@ -1,6 +1,6 @@
 /** The body that a worker gets of an order. */
 import type { WorkerInfo } from "#cluster/protocol";
-import { isGenerating } from "./generation-request.ts";
+import { isSteered } from "./generation-request.ts";
 import type { MarkerReader } from "./marker-reader.ts";
 import type { RelayOrder, RelayTools } from "./relay-order.ts";
 import {
@@ -21,7 +21,7 @@ export interface AttemptFields
 export function bodyFor(info: WorkerInfo, order: RelayOrder, fields: AttemptFields): string {
   const { request, promptTokenIds, seed, created } = order;
   const { marked, codecs, cachedTokens, kvSource, roleEpoch } = fields;
-  const isKnown = isGenerating(request.kind) && request.kind !== "messages";
+  const isKnown = isSteered(request.kind);
   if (isKnown && info.kind !== "perigee") return foreignBody(request, info);
   if (!isKnown || !isMarkable(info) || request.isPrivate) return request.text;
   if (request.kind === "responses") {

@@ -6,10 +6,11 @@ import {
   chatPromptTokens,
   completionPromptTokens,
   messagesPromptTokens,
+  ollamaPromptTokens,
   responsePromptTokens,
   withoutNoise,
 } from "#server";
-import { type GenerationRequest, isGenerating } from "./generation-request.ts";
+import { type GenerationRequest, isSteered } from "./generation-request.ts";
 import type { ModelCodecs } from "./model-codecs.ts";
 import type { RemoteTokens } from "./remote-tokens.ts";
 import { textTokens } from "./text-tokens.ts";
@@ -49,7 +50,7 @@ export class PromptReader {
     const [first = []] = own ?? [];
     if (own !== null) {
       // A worker moves noise in a prompt or leaves it, as its operator wants, and says so.
-      const isSent = request.kind !== "messages" && !beginsWithNoise(request.body.messages);
+      const isSent = isSteered(request.kind) && !beginsWithNoise(request.body.messages);
       const tokens = Uint32Array.from(first);
       return readPrompts(request, tokens, { origin: "router", own: isSent ? own : null });
     }
@@ -76,6 +77,7 @@ export class PromptReader {
     try {
       if (kind === "chat") return [await chatPromptTokens(source, body, signal)];
       if (kind === "messages") return [await messagesPromptTokens(source, body, signal)];
+      if (kind === "ollama") return [await ollamaPromptTokens(source, body, signal)];
       if (kind === "responses") {
         const tokens = await responsePromptTokens(source, body, signal);
         return tokens === null ? null : [tokens];
@@ -143,7 +145,8 @@ function leadingText(request: GenerationRequest): string {
   const { messages } = body;
   const first: unknown = Array.isArray(messages) ? messages[0] : null;
   const content = isPlainObject(first) ? first.content : promptText(request);
-  const instructions = kind === "messages" ? (body.system ?? content) : content;
+  const hasSystem = kind === "messages" || kind === "ollama";
+  const instructions = hasSystem ? (body.system ?? content) : content;
   return withoutNoise(textOf(instructions)).slice(0, PREFIX_CHARACTERS);
 }
 
@@ -159,8 +162,9 @@ function partText(part: unknown): string {
 }
 
 function promptText({ kind, body, text }: GenerationRequest): string {
-  if (kind === "messages") {
-    return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(body.messages) ?? ""}`;
+  if (kind === "messages" || kind === "ollama") {
+    const said = body.messages ?? body.prompt;
+    return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(said) ?? ""}`;
   }
   if (kind === "responses") return JSON.stringify([body.instructions ?? "", body.input]);
   const field = body.messages ?? body.prompt ?? body.input;
@@ -171,5 +175,5 @@ function promptText({ kind, body, text }: GenerationRequest): string {
 
 /** Whether keys and values of its prompt may come from another worker. */
 function mayFetch({ kind, isPrivate, promptCount }: GenerationRequest): boolean {
-  return isGenerating(kind) && kind !== "messages" && !isPrivate && promptCount === 1;
+  return isSteered(kind) && !isPrivate && promptCount === 1;
 }

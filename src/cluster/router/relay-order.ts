@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { EngineError } from "#base";
 import type { Dispatcher, DispatchRequest, Routed } from "#cluster/routing";
+import type { StreamForm } from "#server";
 import type { AttemptLimits, WorkerAnswer } from "./attempt.ts";
 import type { GenerationRequest } from "./generation-request.ts";
 import type { HitWatch } from "./hit-watch.ts";
@@ -55,6 +56,8 @@ export interface RelayOrder {
   /** By prompt, where the router knows them. */
   readonly promptTokenIds: readonly (readonly number[])[] | null;
   readonly response: ServerResponse;
+  /** Of a stream to the client. */
+  readonly form: StreamForm;
   /** Headers that every answer has. */
   readonly headers: Readonly<Record<string, string | number | string[] | undefined>>;
   /** Draws of the request. */

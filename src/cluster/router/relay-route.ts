@@ -1,14 +1,20 @@
 /** Routes that a worker answers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
-import { ANTHROPIC, type Dialect, httpFailure, logFailure, OPENAI } from "#server";
+import { httpFailure, logFailure } from "#server";
 import { keyOf } from "./client-key.ts";
 import { freshSeed, type RouterContext } from "./context.ts";
-import { type GenerationRequest, isGenerating, readRequest } from "./generation-request.ts";
+import {
+  dialectOf,
+  type GenerationRequest,
+  isGenerating,
+  readRequest,
+} from "./generation-request.ts";
+import { othersThanOllama, withPlainName } from "./ollama-workers.ts";
 import { Relay } from "./relay.ts";
 import { passedHeaders } from "./relay-answers.ts";
 import type { RelayAnswer } from "./relay-order.ts";
-import { othersThanKeeper, ownerHeaders } from "./response-workers.ts";
+import { keeperOf, keptFailure, othersThan, ownerHeaders } from "./response-workers.ts";
 import { withModel } from "./unnamed-model.ts";
 
 const MS_PER_SECOND = 1000;
@@ -30,6 +36,11 @@ export const RELAYED_PATHS = [
   "/v1/completions/render",
   "/tokenize",
   "/detokenize",
+  "/api/chat",
+  "/api/generate",
+  "/api/embed",
+  "/api/embeddings",
+  "/api/show",
 ] as const;
 
 export function relayRoutes(app: FastifyInstance, context: RouterContext): void {
@@ -39,11 +50,6 @@ export function relayRoutes(app: FastifyInstance, context: RouterContext): void 
       relayRequest(context, path, request, reply),
     );
   }
-}
-
-/** In which the router itself says what fails; workers' answers are relayed as they are. */
-function dialectOf(path: string): Dialect {
-  return path.startsWith("/v1/messages") ? ANTHROPIC : OPENAI;
 }
 
 async function relayRequest(
@@ -59,14 +65,18 @@ async function relayRequest(
     text: context.texts.get(request) ?? "",
     sessionHeader: context.config.sessionHeader,
   });
-  const named = withModel(read, context.membership.workers);
+  const { membership } = context;
+  const named = withPlainName(withModel(read, membership.workers), membership.workers);
   const order = { ...named, headers: { ...named.headers, ...ownerHeaders(context, request) } };
-  const excluded = othersThanKeeper(context, order);
+  const keeper = keeperOf(membership, order);
+  const strangers = othersThanOllama(order, membership.workers);
+  const excluded = new Set([...othersThan(membership, keeper), ...strangers]);
   const found = await context.prompts.read(order, hangUpSignal(reply));
   const prompts = { ...found, query: { ...found.query, ...plannedFields(order, arrivedMs) } };
   const relay = new Relay(context.tools, {
     ...{ request: order, ...prompts, excluded, key: keyOf(context, request) },
-    ...{ response: reply.raw, headers: reply.getHeaders(), arrivedMs },
+    ...{ response: reply.raw, form: dialectOf(path).stream },
+    ...{ headers: reply.getHeaders(), arrivedMs },
     ...{ seed: freshSeed(), created: Math.floor(Date.now() / MS_PER_SECOND) },
   });
   context.relays.add(relay);
@@ -74,7 +84,7 @@ async function relayRequest(
   try {
     return send(context, reply, await relay.run());
   } catch (error) {
-    if (!reply.raw.headersSent) throw error;
+    if (!reply.raw.headersSent) throw keptFailure(error, keeper);
     endWithError(request, reply, error);
     return reply;
   } finally {
@@ -148,6 +158,8 @@ function endWithError(request: FastifyRequest, reply: FastifyReply, error: unkno
   const failure = httpFailure(error);
   logFailure(request.log, error, failure);
   if (raw.destroyed || raw.writableEnded) return;
-  const { dialect = OPENAI } = request.routeOptions.config;
-  raw.end(`\n\n${dialect.failureItem(failure, request.id)}${dialect.stream.end}`);
+  const dialect = dialectOf(request.routeOptions.url ?? "");
+  // Whole lines were relayed, of an event that may lack its blank line.
+  const gap = dialect.stream.contentType.startsWith("text/event-stream") ? "\n\n" : "";
+  raw.end(`${gap}${dialect.failureItem(failure, request.id)}${dialect.stream.end}`);
 }

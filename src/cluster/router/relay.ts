@@ -54,11 +54,11 @@ export class Relay implements Watched {
   #begunAt: WorkerLink | null = null;
 
   constructor(tools: RelayTools, order: RelayOrder) {
-    const { request, response } = order;
+    const { request, response, form } = order;
     this.#tools = tools;
     this.#order = order;
     this.#excluded = new Set(order.excluded);
-    this.#client = new ClientStream(response);
+    this.#client = new ClientStream(response, form);
     this.#mayWait = request.kind !== "other";
     this.#marked = isMarked(request) ? new MarkerReader(request.choiceCount) : null;
   }
@@ -87,7 +87,7 @@ export class Relay implements Watched {
       if (nowMs - this.#client.sentMs < limits.streamKeepAliveMs) return;
       this.#attempt?.takeBack();
     }
-    if (this.#order.request.stream) this.#client.comment("keep-alive", nowMs);
+    if (this.#order.request.stream) this.#client.keepAlive(nowMs);
   }
 
   /** Rejects with what the client is to be told; behind the first byte it is told already. */

@@ -1,8 +1,9 @@
 /** Responses that workers keep: an id tells which worker has it. */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { isPlainObject, shortText } from "#base";
+import { EngineError, isPlainObject, shortText } from "#base";
 import type { WorkerInfo } from "#cluster/protocol";
+import { serves } from "#cluster/routing";
 import { HttpError, OWNER_HEADER, responseOfItem, serverTag, tagOfResponse } from "#server";
 import { keyOf } from "./client-key.ts";
 import type { RouterContext } from "./context.ts";
@@ -10,38 +11,70 @@ import type { GenerationRequest } from "./generation-request.ts";
 
 const tags = new WeakMap<WorkerInfo, string>();
 
-/** All workers but the one that keeps what a request goes on with. Throws HttpError 404. */
-export function othersThanKeeper(
-  { membership }: Pick<RouterContext, "membership">,
-  request: GenerationRequest,
-): ReadonlySet<string> {
-  const keeper = keptAt(membership, request);
-  if (keeper === null) return new Set();
-  return new Set([...membership.workers.keys()].filter((id) => id !== keeper));
+type Fleet = RouterContext["membership"];
+
+/** What a request goes on with, and the worker that has it. */
+export interface Keeper {
+  /** The field that names it. */
+  readonly field: string;
+  readonly responseId: string;
+  readonly worker: WorkerInfo;
 }
 
 /**
- * The worker that keeps what a request goes on with; null: any may answer. Throws HttpError 404
- * where that worker is gone, and with it what it kept.
+ * Who keeps what a request goes on with; null: any worker may answer. Throws HttpError 404 where
+ * that worker is gone, and with it what it kept; INVALID_ARGUMENT where it serves another model.
  */
-function keptAt(
-  membership: RouterContext["membership"],
-  { kind, body }: GenerationRequest,
-): string | null {
+export function keeperOf(membership: Fleet, request: GenerationRequest): Keeper | null {
+  const { kind, body, model } = request;
   if (kind !== "responses") return null;
   const { previous_response_id: previous } = body;
   const isGiven = typeof previous === "string";
   const id = isGiven ? previous : firstReference(body.input);
   if (id === null) return null;
   const field = isGiven ? "previous_response_id" : "input";
-  return workerOf(membership, id)?.id ?? missing(field, id);
+  const worker = workerOf(membership, id);
+  // An id as other engines make them: nothing tells who has it.
+  if (worker === null && tagOfResponse(id) === null) return null;
+  if (worker === null) throw goneResponse(field, id);
+  if (!serves(worker, model)) throw ofOtherModel(field, id, model);
+  return { field, responseId: id, worker };
 }
 
-/** Null: an id as other engines make them, of which nothing tells who has it. */
-function missing(field: string, id: string): null {
-  if (tagOfResponse(id) === null) return null;
-  throw goneResponse(field, id);
+/** All workers but the keeper. */
+export function othersThan(membership: Fleet, keeper: Keeper | null): ReadonlySet<string> {
+  if (keeper === null) return new Set();
+  return new Set([...membership.workers.keys()].filter((id) => id !== keeper.worker.id));
 }
+
+function ofOtherModel(field: string, id: string, model: string | null): EngineError {
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${field}: must be the id of a response of a worker that serves ` +
+      `\`${shortText(model ?? "")}\`, current value is \`${shortText(id)}\`, of another model; ` +
+      INSTEAD,
+    { param: field },
+  );
+}
+
+/** Failures that no other worker can make good. */
+const UNANSWERED: ReadonlySet<string> = new Set(["NOT_READY", "WORKER_FAILED", "WORKER_TIMEOUT"]);
+
+/** What to tell a client whose request failed: that one worker alone could have answered it. */
+export function keptFailure(error: unknown, keeper: Keeper | null): unknown {
+  if (keeper === null || !(error instanceof EngineError) || !UNANSWERED.has(error.code)) {
+    return error;
+  }
+  const { field, responseId, worker } = keeper;
+  return new EngineError(
+    error.code,
+    `Cannot use ${field}: worker ${worker.id} keeps \`${shortText(responseId)}\` and must ` +
+      `answer, it does not just now; try again, or ${INSTEAD}`,
+    { param: field, cause: error },
+  );
+}
+
+const INSTEAD = "send the items of the conversation as input";
 
 /** The worker that keeps a response; null: none of the fleet. */
 export function workerOf(
@@ -62,7 +95,7 @@ export function goneResponse(field: string, id: string): HttpError {
     404,
     "response_not_found",
     `Cannot use ${field}: must be the id of a response that a worker of this fleet keeps, ` +
-      `current value is \`${shortText(id)}\`; its worker may have left, or started again`,
+      `current value is \`${shortText(id)}\`; its worker has left, or started again: ${INSTEAD}`,
   );
 }
 

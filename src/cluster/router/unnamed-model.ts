@@ -19,7 +19,8 @@ export function withModel(
 ): GenerationRequest {
   const { body, text } = request;
   const infos = [...members.values()].map(({ info }) => info).filter(computes);
-  if ((body.model ?? null) !== null || infos.length === 0) return request;
+  const isNamed = request.model !== null || (body.model ?? null) !== null;
+  if (isNamed || infos.length === 0) return request;
   const model = commonModel(infos);
   if (model === null) throw unnamed(infos);
   const named = { ...body, model };

@@ -2,7 +2,7 @@
 import { isPlainObject } from "#base";
 import type { WorkerInfo } from "#cluster/protocol";
 import type { KvSource } from "#cluster/routing";
-import type { GenerationRequest } from "./generation-request.ts";
+import { type GenerationRequest, isSteered } from "./generation-request.ts";
 import type { ChoiceProgress } from "./marker-reader.ts";
 
 /** Fields of the private object `perigee` (docs/design/migration.md). */
@@ -24,7 +24,7 @@ export interface PrivateFields {
 
 /** Whether a request's stream tells its tokens beside its events: another worker can go on. */
 export function isMarked({ kind, stream, isPrivate }: GenerationRequest): boolean {
-  return stream && !isPrivate && kind !== "responses" && kind !== "messages";
+  return stream && !isPrivate && isSteered(kind) && kind !== "responses";
 }
 
 /** Workers with a fingerprint read the private field. */

@@ -16,6 +16,7 @@ import type {
 } from "#engine/protocol";
 import { checkChat } from "./chat-options.ts";
 import { canRunAll, chatToolCall, resultMessage, runTool } from "./chat-tools.ts";
+import { checkMessages } from "./request-check.ts";
 
 /** What answers a conversation. */
 export type ChatModel = Pick<
@@ -45,12 +46,13 @@ export async function* chatEvents(
   messages: readonly ChatMessage[],
   options: ChatCallOptions,
 ): AsyncGenerator<ChatEvent, void> {
-  const { roundsMax } = checkChat(options);
-  const { tools = [], signal } = options;
+  const { roundsMax, tools } = checkChat(options);
+  checkMessages(messages);
+  const { signal } = options;
   const added: ChatMessage[] = [];
   let usage = NO_USAGE;
   for (let rounds = 1; ; rounds++) {
-    const asked = { ...options, toolChoice: choiceOf(options, rounds) };
+    const asked = { ...options, tools, toolChoice: choiceOf({ ...options, tools }, rounds) };
     const round = newRound();
     yield* answer(model, [...messages, ...added], asked, round);
     usage = sum(usage, round.usage);

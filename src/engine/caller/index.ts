@@ -16,7 +16,8 @@
  *   generate-all.ts     any number of prompts, completed
  *   prompt-logits.ts    logits of a prompt's tokens
  *   chat-rounds.ts      conversations: answers, and calls run in between by chat-tools.ts;
- *                       chat-options.ts checks what a caller wants of them
+ *                       chat-options.ts checks what a caller wants of them, bounded-json.ts
+ *                       writes what handlers return
  *   text-vectors.ts     texts to vectors, and pairs to scores; pair-ids.ts: two texts as one;
  *                       embedding-fingerprint.ts: which models make comparable vectors
  *   lazy-stream.ts      a stream that is opened when it is first read

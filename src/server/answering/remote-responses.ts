@@ -1,22 +1,34 @@
 /** Kept responses as an answering thread sees them: the main thread has them. */
-import type { ResponseStore, StoredTurn } from "../openai/responses/response-store.ts";
+import type { ResponseStore, StoredTurn, TooLarge } from "../openai/responses/response-store.ts";
 
 /** What a thread asks of the main thread's store. */
 export type ResponsesAsk =
-  | { readonly op: "conversation"; readonly owner: string; readonly id: string }
+  | {
+      readonly op: "conversation";
+      readonly owner: string;
+      readonly id: string;
+      readonly bytesMax: number;
+    }
+  | { readonly op: "turn"; readonly owner: string; readonly id: string }
   | { readonly op: "keep"; readonly turn: StoredTurn };
 
-/** Turns, or null where there are none; of `keep` null. */
-export type ResponsesReply = readonly StoredTurn[] | null;
+/** What the store's method of that name gives; of `keep` null. */
+export type ResponsesReply = readonly StoredTurn[] | TooLarge | StoredTurn | null;
 
 /** Does what is asked, on the main thread. */
 export async function answerResponses(
   store: ResponseStore,
   ask: ResponsesAsk,
 ): Promise<ResponsesReply> {
-  if (ask.op === "conversation") return await store.conversation(ask.owner, ask.id);
-  await store.keep(ask.turn);
-  return null;
+  switch (ask.op) {
+    case "conversation":
+      return await store.conversation(ask.owner, ask.id, ask.bytesMax);
+    case "turn":
+      return await store.turn(ask.owner, ask.id);
+    case "keep":
+      await store.keep(ask.turn);
+      return null;
+  }
 }
 
 /** The store of a thread. */
@@ -30,8 +42,18 @@ export class RemoteResponses implements ResponseStore {
     this.#post = post;
   }
 
-  conversation(owner: string, id: string): Promise<readonly StoredTurn[] | null> {
-    return this.#ask({ op: "conversation", owner, id });
+  async conversation(
+    owner: string,
+    id: string,
+    bytesMax: number,
+  ): Promise<readonly StoredTurn[] | TooLarge | null> {
+    const reply = await this.#ask({ op: "conversation", owner, id, bytesMax });
+    return reply as readonly StoredTurn[] | TooLarge | null; // the answer to that question
+  }
+
+  async turn(owner: string, id: string): Promise<StoredTurn | null> {
+    const reply = await this.#ask({ op: "turn", owner, id });
+    return reply as StoredTurn | null; // the answer to that question
   }
 
   async keep(turn: StoredTurn): Promise<void> {

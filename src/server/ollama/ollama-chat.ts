@@ -73,7 +73,8 @@ function fieldsOf({ text, thinking, calls }: OllamaPiece): object {
   };
 }
 
-function chatMessage({
+/** As a message of a chat. */
+export function chatMessage({
   role,
   content,
   thinking,

@@ -95,9 +95,15 @@ export function drawingOf(
     frequency_penalty: options?.frequency_penalty,
     ...(wanted != null && wanted >= 0 && { max_tokens: wanted }),
     ...responseFormat(format),
-    // A level is a wish to think; templates without the variable ignore it.
-    ...(think != null && { chat_template_kwargs: { enable_thinking: think !== false } }),
+    ...thinkingOf(think),
   };
+}
+
+/** A level is a wish to think; templates without the variable ignore it. */
+export function thinkingOf(
+  think: GeneratingRequest["think"],
+): Pick<ChatRequest, "chat_template_kwargs"> {
+  return think == null ? {} : { chat_template_kwargs: { enable_thinking: think !== false } };
 }
 
 /** A longer context than the served one would drop the beginning of prompts, without a word. */

@@ -36,20 +36,28 @@ export async function ollamaGenerate(
   const request = parseRequest(OllamaGenerateRequest, body);
   const modelName = servedName(context, request.model);
   const stream = request.stream !== false;
-  const { prompt, system } = request;
+  const { prompt } = request;
   if (prompt == null || prompt === "") return loadedAnswer(modelName, { response: "" }, stream);
   const drawing = drawingOf(request, context.model.info.contextTokensMax);
-  const hasSystem = system != null && system !== "" && request.raw !== true;
   const chatRequest: ChatRequest = {
-    messages: [
-      ...(hasSystem ? [{ role: "system" as const, content: system }] : []),
-      { role: "user", content: prompt },
-    ],
+    messages: messagesOf(prompt, request),
     ...drawing,
     ...(request.raw === true && (await asIs(context, prompt, call))),
   };
   const chat = await chatGeneration(context, chatRequest, call, { mayExceedContext: true });
   return ollamaAnswer(context, { chat, modelName, stream, arrivedMs, fields });
+}
+
+/** The prompt as a conversation. */
+export function messagesOf(
+  prompt: string,
+  { system, raw }: Pick<OllamaGenerateRequest, "system" | "raw">,
+): ChatRequest["messages"] {
+  const hasSystem = system != null && system !== "" && raw !== true;
+  return [
+    ...(hasSystem ? [{ role: "system" as const, content: system }] : []),
+    { role: "user", content: prompt },
+  ];
 }
 
 function fields({ text, thinking }: OllamaPiece): object {

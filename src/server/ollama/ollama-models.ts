@@ -10,7 +10,7 @@ import { OLLAMA } from "./ollama-dialect.ts";
 import { servedName } from "./ollama-fields.ts";
 
 /** Of the API that the subset follows: clients refuse servers that are older than they need. */
-const API_VERSION = "0.12.6";
+export const OLLAMA_VERSION = "0.12.6";
 const BILLION = 1e9;
 const MILLION = 1e6;
 
@@ -32,7 +32,7 @@ export function ollamaModelRoutes(app: FastifyInstance, context: ServerContext):
   const startedMs = context.nowSeconds() * 1000;
   const config = { dialect: OLLAMA };
   app.get("/api/version", { config }, async () => ({
-    version: API_VERSION,
+    version: OLLAMA_VERSION,
     perigee: context.version,
   }));
   app.get("/api/tags", { config }, async () => ({
@@ -46,19 +46,21 @@ export function ollamaModelRoutes(app: FastifyInstance, context: ServerContext):
     servedName(context, model ?? name ?? "");
     return details(context, startedMs);
   });
-  for (const what of MANAGING) {
-    app.post(`/api/${what}`, { config }, async () => refuse(what));
-  }
-  app.delete("/api/delete", { config }, async () => refuse("delete"));
+  refuseToManage(app, "the server has the model that it was started with");
 }
 
-function refuse(what: string): never {
-  throw new HttpError(
-    501,
-    "unsupported",
-    `Cannot ${what} models: the server has the model that it was started with; ` +
-      "start it with another one: perigee serve MODEL",
-  );
+/** Registers the routes that manage models, which say why they do not. */
+export function refuseToManage(app: FastifyInstance, why: string): void {
+  const config = { dialect: OLLAMA };
+  const refuse = (what: string): never => {
+    throw new HttpError(
+      501,
+      "unsupported",
+      `Cannot ${what} models: ${why}; start another one: perigee serve MODEL`,
+    );
+  };
+  for (const what of MANAGING) app.post(`/api/${what}`, { config }, async () => refuse(what));
+  app.delete("/api/delete", { config }, async () => refuse("delete"));
 }
 
 function modelCard({ model: { info } }: ServerContext, name: string, startedMs: number): object {

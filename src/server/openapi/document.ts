@@ -3,7 +3,7 @@ import { z } from "zod";
 import { anyObject } from "../openai/bounded.ts";
 import { responseInput } from "../openai/responses/input-items.ts";
 import { searchFilter } from "../openai/search-filter.ts";
-import type { AnswerKind, RouteDoc } from "./route-doc.ts";
+import type { AnswerKind, ErrorForm, RouteDoc } from "./route-doc.ts";
 
 /** What the document is made from. */
 export interface DocumentParts {
@@ -31,6 +31,33 @@ const ERROR = {
       },
     },
   },
+};
+
+const ANTHROPIC_ERROR = {
+  type: "object",
+  required: ["type", "error", "request_id"],
+  properties: {
+    type: { const: "error" },
+    error: {
+      type: "object",
+      required: ["type", "message"],
+      properties: { type: { type: "string" }, message: { type: "string" } },
+    },
+    request_id: { type: "string" },
+  },
+};
+
+const OLLAMA_ERROR = {
+  type: "object",
+  required: ["error"],
+  properties: { error: { type: "string" } },
+};
+
+/** By the form: what it is called, whose it is, and how it reads. */
+const ERRORS: Readonly<Record<ErrorForm, readonly [string, string, Json]>> = {
+  openai: ["Error", "OpenAI's", ERROR],
+  anthropic: ["AnthropicError", "Anthropic's", ANTHROPIC_ERROR],
+  ollama: ["OllamaError", "Ollama's", OLLAMA_ERROR],
 };
 
 const FILTER = {
@@ -61,7 +88,13 @@ const ALSO: ReadonlyMap<unknown, Json> = new Map<unknown, Json>([
 /** The document, version 3.1 of OpenAPI. */
 export function openApiDocument({ version, needsKey, openPaths, routes }: DocumentParts): Json {
   const paths: Record<string, Record<string, unknown>> = {};
-  const schemas: Record<string, unknown> = { Error: ERROR, SearchFilter: FILTER };
+  const schemas: Record<string, unknown> = { SearchFilter: FILTER };
+  const errors: Record<string, unknown> = {};
+  for (const [name, whose, schema] of Object.values(ERRORS)) {
+    schemas[name] = schema;
+    const content = { "application/json": { schema: { $ref: `#/components/schemas/${name}` } } };
+    errors[name] = { description: `What is wrong, in ${whose} form`, content };
+  }
   for (const route of routes) {
     const path = pathOf(route.path);
     paths[path] ??= {};
@@ -79,24 +112,23 @@ export function openApiDocument({ version, needsKey, openPaths, routes }: Docume
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
-    ...(needsKey && { security: [{ key: [] }] }),
+    ...(needsKey && { security: [{ key: [] }, { ownHeader: [] }] }),
     tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
     paths,
     components: {
       schemas,
-      responses: {
-        Error: {
-          description: "What is wrong, in OpenAI's form",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-        },
+      responses: errors,
+      securitySchemes: {
+        key: { type: "http", scheme: "bearer" },
+        ownHeader: { type: "apiKey", in: "header", name: "x-api-key" },
       },
-      securitySchemes: { key: { type: "http", scheme: "bearer" } },
     },
   };
 }
 
 function operation(route: RouteDoc, isOpenBesideKeys: boolean): Json {
-  const { method, path, tag, summary, answer } = route;
+  const { method, path, tag, summary, answer, errors = "openai" } = route;
+  const [errorName] = ERRORS[errors];
   const body = bodyOf(route);
   const parameters = [...pathParameters(path), ...queryParameters(route.query)];
   return {
@@ -105,7 +137,10 @@ function operation(route: RouteDoc, isOpenBesideKeys: boolean): Json {
     ...(isOpenBesideKeys && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== null && { requestBody: body }),
-    responses: { 200: answerOf(answer), default: { $ref: "#/components/responses/Error" } },
+    responses: {
+      200: ANSWERS[answer],
+      default: { $ref: `#/components/responses/${errorName}` },
+    },
   };
 }
 
@@ -151,6 +186,7 @@ function bodyOf({ body, takesForm }: RouteDoc): Json | null {
 
 const JSON_ANSWER = { "application/json": { schema: { type: "object" } } };
 const EVENTS = { "text/event-stream": { schema: { type: "string" } } };
+const LINES = { "application/x-ndjson": { schema: { type: "string" } } };
 const TEXT = { "text/plain": { schema: { type: "string" } } };
 const HTML = { "text/html": { schema: { type: "string" } } };
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
@@ -161,16 +197,16 @@ const ANSWERS: Readonly<Record<AnswerKind, Json>> = {
     description: "The answer; with `stream: true` its events",
     content: { ...JSON_ANSWER, ...EVENTS },
   },
+  lines: {
+    description: "The answer, a JSON object a line; with `stream: false` one alone",
+    content: { ...JSON_ANSWER, ...LINES },
+  },
   events: { description: "Events, until the client leaves", content: EVENTS },
   text: { description: "The answer", content: TEXT },
   html: { description: "The page", content: HTML },
   bytes: { description: "The content", content: BYTES },
   empty: { description: "It is so" },
 };
-
-function answerOf(kind: AnswerKind): Json {
-  return ANSWERS[kind];
-}
 
 function jsonSchema(schema: z.ZodType): Json {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {

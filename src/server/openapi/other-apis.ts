@@ -6,38 +6,38 @@ import { OllamaGenerateRequest } from "../ollama/ollama-generate.ts";
 import { OllamaShowRequest } from "../ollama/ollama-models.ts";
 import type { RouteDoc } from "./route-doc.ts";
 
+function anthropic(path: string, answer: RouteDoc["answer"]) {
+  return { ...({ method: "post", tag: "Anthropic", errors: "anthropic" } as const), path, answer };
+}
+
 const messages: readonly RouteDoc[] = [
   {
-    ...({ method: "post", path: "/v1/messages", answer: "streams", tag: "Anthropic" } as const),
+    ...anthropic("/v1/messages", "streams"),
     body: { name: "MessagesRequest", schema: MessagesRequest },
     summary: "The next message of a conversation",
   },
   {
-    ...({
-      method: "post",
-      path: "/v1/messages/count_tokens",
-      answer: "json",
-      tag: "Anthropic",
-    } as const),
+    ...anthropic("/v1/messages/count_tokens", "json"),
     body: { name: "CountTokensRequest", schema: CountTokensRequest },
     summary: "How many tokens a conversation has",
   },
 ];
 
 function ollama(method: RouteDoc["method"], name: string, summary: string): RouteDoc {
-  return { method, path: `/api/${name}`, answer: "json", tag: "Ollama", summary };
+  const path = `/api/${name}`;
+  return { method, path, answer: "json", tag: "Ollama", summary, errors: "ollama" };
 }
 
 const ollamaRoutes: readonly RouteDoc[] = [
   {
     ...ollama("post", "chat", "The next message of a conversation"),
-    ...{ body: { name: "OllamaChatRequest", schema: OllamaChatRequest }, answer: "streams" },
+    ...{ body: { name: "OllamaChatRequest", schema: OllamaChatRequest }, answer: "lines" },
   },
   {
     ...ollama("post", "generate", "What follows a text"),
     ...{
       body: { name: "OllamaGenerateRequest", schema: OllamaGenerateRequest },
-      answer: "streams",
+      answer: "lines",
     },
   },
   {

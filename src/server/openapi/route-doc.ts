@@ -16,7 +16,17 @@ export interface RouteDoc {
   /** The schema that the route checks its query by. */
   readonly query?: z.ZodType;
   readonly answer: AnswerKind;
+  /** In which API's form it says what is wrong. Default: OpenAI's. */
+  readonly errors?: ErrorForm;
 }
 
-/** What comes back; `streams`: JSON, or events where the body has `stream: true`. */
-export type AnswerKind = "json" | "streams" | "events" | "text" | "html" | "bytes" | "empty";
+/** The API whose form errors have. */
+export type ErrorForm = "openai" | "anthropic" | "ollama";
+
+/**
+ * What comes back; `streams`: JSON, or events where the body has `stream: true`; `lines`: a JSON
+ * object a line, or one alone where the body has `stream: false`.
+ */
+export type AnswerKind =
+  | ("json" | "streams" | "lines" | "events")
+  | ("text" | "html" | "bytes" | "empty");

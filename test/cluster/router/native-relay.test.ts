@@ -345,7 +345,7 @@ test.runIf(hasNative)(
           };
           attempt.takeBack();
           expect(native.loanCount).toBe(0);
-          client.comment("keep-alive", performance.now());
+          client.keepAlive(performance.now());
         }
         worker.write(chunk(event(160).replace(/\n\n$/, " end\n\n")) + chunk(DONE) + END);
       },

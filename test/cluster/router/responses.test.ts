@@ -28,7 +28,7 @@ interface WorkerName {
 }
 
 describe("a chain of responses", () => {
-  test("goes to the worker that keeps it, whatever the policy would choose", async () => {
+  test("[CL250] goes to the worker that keeps it, whatever the policy would choose", async () => {
     const { client, workers } = await routeToys([{}, {}, {}], { policy: "round-robin" });
     const keepers = new Set<ToyServer>();
     for (let chain = 0; chain < 3; chain++) {
@@ -54,7 +54,7 @@ describe("a chain of responses", () => {
     expect(keepers.size).toBe(3);
   });
 
-  test("whose worker is gone is not found, and says so", async () => {
+  test("[CL251] whose worker is gone is not found, and says so", async () => {
     const { client } = await routeToys([{}]);
     const other = await serveToy();
     const { id } = await other.client.responses.create({ ...toy, input: "elsewhere" });
@@ -64,9 +64,63 @@ describe("a chain of responses", () => {
     await expect(client.responses.retrieve(id)).rejects.toMatchObject(missing);
     await expect(client.responses.retrieve("resp_other")).rejects.toMatchObject(missing);
     await expect(client.responses.delete(id)).rejects.toMatchObject(missing);
+    const input = [{ type: "item_reference" as const, id: `msg_${id.slice("resp_".length)}_0` }];
+    await expect(client.responses.create({ ...toy, input })).rejects.toMatchObject(missing);
+    const error = await client.responses.create(next).catch((thrown) => thrown);
+    expect(error).toMatchObject({ param: null });
+    expect(error.message).toContain("send the items of the conversation as input");
   });
 
-  test("is one client's: another key of the router finds nothing of it", async () => {
+  test("[CL251] whose worker does not answer just now says so, and asks no other one", async () => {
+    const { client, workers } = await routeToys([{}, {}], { policy: "round-robin" });
+    const { id } = await client.responses.create({ ...toy, input: "first" });
+    const keeper = await keeperOf(workers, id);
+    await keeper.server.close();
+    const next = { ...toy, input: "b", previous_response_id: id };
+    for (const stream of [false, true]) {
+      const error = await client.responses.create({ ...next, stream }).catch((thrown) => thrown);
+      expect([502, 503, 504]).toContain(error.status);
+      expect(error.param).toBe("previous_response_id");
+      expect(error.message).toContain(id);
+      expect(error.message).toContain("send the items of the conversation as input");
+    }
+    const other = workers.find((worker) => worker !== keeper);
+    expect(other?.model.requests).toHaveLength(0);
+    // Others are served as before.
+    expect((await client.responses.create({ ...toy, input: "new" })).status).toBe("completed");
+  });
+
+  test("[CL251] whose worker was started again at its address is not found", async () => {
+    const first = await serveToy();
+    const { url } = await routeTo([first.server.url]);
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 });
+    const { id } = await client.responses.create({ ...toy, input: "first" });
+    const port = Number(new URL(first.server.url).port);
+    await first.server.close();
+    const again = await serveToy({ eventStreamId: "another start" }, { port });
+    const next = { ...toy, input: "b", previous_response_id: id };
+    await expect
+      .poll(async () => (await client.responses.create(next).catch((error) => error)).status, {
+        timeout: 20_000,
+      })
+      .toBe(404);
+    expect(again.model.requests).toHaveLength(0);
+    expect((await client.responses.create({ ...toy, input: "new" })).status).toBe("completed");
+  });
+
+  test("[CL251] cannot go on with another worker's model", async () => {
+    const workers = [await serveToy({}, { servedModelName: ["a"] }), await serveToy()];
+    const { url } = await routeTo(workers.map(({ server }) => server.url));
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 });
+    const { id } = await client.responses.create({ model: "a", input: "first" });
+    const error = await client.responses
+      .create({ ...toy, input: "b", previous_response_id: id })
+      .catch((thrown) => thrown);
+    expect(error).toMatchObject({ status: 400, param: "previous_response_id" });
+    expect(workers[1]?.model.requests).toHaveLength(0);
+  });
+
+  test("[CL252] is one client's: another key of the router finds nothing of it", async () => {
     const { router, workers } = await routeToys([{}], { apiKey: ["first", "second"] });
     const [first, second] = ["first", "second"].map(
       (apiKey) => new OpenAI({ baseURL: `${router.url}/v1`, apiKey, maxRetries: 0 }),
@@ -107,6 +161,20 @@ describe("a stream of a response", () => {
       const response = await client.responses.stream({ ...toy, input: "hi" }).finalResponse();
       expect(response.output_text).toBe("HI");
     }
+  });
+
+  test("that breaks off ends with an error, which the client throws", async () => {
+    const { client, workers } = await routeToys([{ msPerToken: 5, reply: () => "a".repeat(900) }]);
+    const stream = await client.responses.create({ ...toy, input: "hi", stream: true });
+    const reading = (async () => {
+      for await (const { type } of stream) {
+        if (type === "response.output_text.delta") workers[0]?.model.die("power");
+        if (type === "response.output_text.delta") void workers[0]?.server.close();
+        if (type === "response.failed") throw new Error("the response failed");
+      }
+    })();
+    await expect(reading).rejects.toThrow();
+    await expect.poll(() => workers[0]?.model.runningCount).toBe(0);
   });
 
   test("is complete at its last event, without [DONE]", () => {

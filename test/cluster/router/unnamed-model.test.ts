@@ -24,11 +24,22 @@ const BODIES: Readonly<Record<(typeof RELAYED_PATHS)[number], object>> = {
   "/v1/completions/render": { prompt: "hi" },
   "/tokenize": { prompt: "hi" },
   "/detokenize": { tokens: [104] },
+  "/api/chat": { messages: [{ role: "user", content: "hi" }] },
+  "/api/generate": { prompt: "hi" },
+  "/api/embed": { input: "hi" },
+  "/api/embeddings": { prompt: "hi" },
+  "/api/show": {},
 };
 const message = expect.stringContaining("`a`, `b` are served");
 const REFUSED = { error: { code: "invalid_argument", param: "model", message } };
 /** Anthropic's errors name no field but in their message. */
 const REFUSED_MESSAGE = { type: "error", error: { type: "invalid_request_error", message } };
+const REFUSED_LINE = { error: message };
+
+function refusalOf(path: string): object {
+  if (path.startsWith("/api/")) return REFUSED_LINE;
+  return path.startsWith("/v1/messages") ? REFUSED_MESSAGE : REFUSED;
+}
 
 test.each(RELAYED_PATHS)(
   "[CL151] %s without a model: the one model, or a refusal",
@@ -41,8 +52,7 @@ test.each(RELAYED_PATHS)(
     for (const model of [{}, { model: null }]) {
       const refused = await several.post(path, { ...BODIES[path], ...model });
       expect(refused.status).toBe(400);
-      const wanted = path.startsWith("/v1/messages") ? REFUSED_MESSAGE : REFUSED;
-      expect(await refused.json()).toMatchObject(wanted);
+      expect(await refused.json()).toMatchObject(refusalOf(path));
     }
     expect((await several.post(path, { ...BODIES[path], model: "b" })).status).toBe(200);
     // Another type is refused by a worker, in its own words.

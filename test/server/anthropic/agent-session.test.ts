@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), "perigee-agent-session-"));
 writeLongModel(folder, 65_536);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const systemTokens = sized(4_000, 28_000);
+const systemTokens = sized(6_000, 28_000);
 const turns = sized(4, 12);
 
 async function hitRates(moveKnownNoise: boolean) {
@@ -32,9 +32,7 @@ async function hitRates(moveKnownNoise: boolean) {
 test(`${turns} turns of an agent with ${systemTokens} tokens of instructions hit from the second`, {
   timeout: sized(2, 20) * 60_000,
 }, async () => {
-  // Shorter instructions leave the turns a larger share.
-  const wanted = sized(0.9, 0.95);
-  for (const rate of await hitRates(true)) expect(rate).toBeGreaterThanOrEqual(wanted);
+  for (const rate of await hitRates(true)) expect(rate).toBeGreaterThanOrEqual(0.95);
 });
 
 test("with the header where agents put it almost nothing hits", {

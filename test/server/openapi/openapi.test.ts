@@ -14,6 +14,7 @@ type Schema = Readonly<Record<string, unknown>>;
 interface Operation {
   readonly operationId: string;
   readonly security?: readonly object[];
+  readonly responses?: Readonly<Record<string, { readonly content?: Schema }>>;
   readonly requestBody?: { readonly content: Readonly<Record<string, { schema: Schema }>> };
 }
 interface Document {
@@ -98,6 +99,32 @@ describe("the document", () => {
     expect(accepts("ResponseRequest", { input: "Hi", tools })).toBe(true);
   });
 
+  test.for([
+    ["/v1/chat/completions", "text/event-stream", "Error"],
+    ["/v1/messages", "text/event-stream", "AnthropicError"],
+    ["/api/chat", "application/x-ndjson", "OllamaError"],
+  ] as const)("tells how %s streams and what its errors are", async ([path, type, name]) => {
+    const { server, post } = await serveToy();
+    const { paths, components } = await documentOf(server.url);
+    const { responses } = paths[path]?.post ?? {};
+    expect(Object.keys(responses?.["200"]?.content ?? {})).toEqual(["application/json", type]);
+    expect(responses?.default).toEqual({ $ref: `#/components/responses/${name}` });
+    const ajv = new Ajv2020({ strict: false });
+    ajv.addSchema({ $id: "all", components });
+    const refusal: unknown = await (await post(path, { model: "gpt", messages: 5 })).json();
+    const names = ["Error", "AnthropicError", "OllamaError"];
+    const fitting = names.filter((one) =>
+      ajv.validate({ $ref: `all#/components/schemas/${one}` }, refusal),
+    );
+    expect(fitting).toEqual([name]);
+    const body = { model: "toy", messages: [{ role: "user", content: "Hi" }], max_tokens: 4 };
+    const { max_tokens: _, ...short } = body;
+    const asked = path === "/api/chat" ? short : { ...body, stream: true };
+    const answer = await post(path, asked);
+    expect(answer.headers.get("content-type")?.split(";")[0]).toBe(type);
+    await answer.text();
+  });
+
   test("gives each operation an id of its own", async () => {
     const { url } = await serveRag();
     const { paths } = await documentOf(url);
@@ -111,7 +138,7 @@ describe("the document", () => {
   test("says which routes need a key, and needs none itself", async () => {
     const { server } = await serveToy({}, { apiKey: ["secret"] });
     const document = await documentOf(server.url);
-    expect(document.security).toEqual([{ key: [] }]);
+    expect(document.security).toEqual([{ key: [] }, { ownHeader: [] }]);
     expect(document.paths["/v1/responses"]?.post?.security).toBeUndefined();
     for (const path of ["/health", "/metrics", "/openapi.json", "/docs", "/"]) {
       expect([path, document.paths[path]?.get?.security]).toEqual([path, []]);

@@ -62,15 +62,14 @@ async function kept(
   owner: string,
   id: string,
 ): Promise<readonly StoredTurn[]> {
-  const turns = await context.responses.store.conversation(owner, id);
-  if (turns === null) throw notFound("previous_response_id", "response", id);
-  const bytes = turns.reduce((sum, turn) => sum + turn.input.length + turn.response.length, 0);
   const most = bodyBytesMax(context);
-  if (bytes <= most) return turns;
+  const found = await context.responses.store.conversation(owner, id, most);
+  if (found === null) throw notFound("previous_response_id", "response", id);
+  if (!("bytes" in found)) return found;
   throw new EngineError(
     "PROMPT_TOO_LONG",
     `Cannot use previous_response_id: its conversation must have at most ${most} bytes, current ` +
-      `value is ${bytes}; begin another one`,
+      `value is ${found.bytes}; begin another one`,
     { param: "previous_response_id" },
   );
 }
@@ -130,8 +129,8 @@ class References {
   async #itemsOf(responseId: string): Promise<ReadonlyMap<string, ConversationItem>> {
     const known = this.#known.get(responseId);
     if (known !== undefined) return known;
-    const turns = await this.#context.responses.store.conversation(this.#owner, responseId);
-    const items = (turns?.slice(-1) ?? []).flatMap(itemsOf);
+    const turn = await this.#context.responses.store.turn(this.#owner, responseId);
+    const items = turn === null ? [] : itemsOf(turn);
     const byId = new Map(items.flatMap((item) => (item.id == null ? [] : [[item.id, item]])));
     this.#known.set(responseId, byId);
     return byId;

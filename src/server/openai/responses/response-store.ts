@@ -17,10 +17,24 @@ export interface StoredTurn {
   readonly cacheSalt: string | null;
 }
 
+/** A conversation that is larger than what was asked for. */
+export interface TooLarge {
+  readonly bytes: number;
+}
+
 /** Where responses are kept: in this thread, or in another one. */
 export interface ResponseStore {
-  /** A response and all that it continues, the oldest first; null: it is not there. */
-  conversation(owner: string, id: string): Promise<readonly StoredTurn[] | null>;
+  /**
+   * A response and all that it continues, the oldest first, unless it has more bytes; null: it is
+   * not there.
+   */
+  conversation(
+    owner: string,
+    id: string,
+    bytesMax: number,
+  ): Promise<readonly StoredTurn[] | TooLarge | null>;
+  /** One response alone; null: it is not there. */
+  turn(owner: string, id: string): Promise<StoredTurn | null>;
   /** Keeps one, unless it is too large, or what it continues is gone. */
   keep(turn: StoredTurn): Promise<void>;
 }
@@ -80,12 +94,24 @@ export class ResponseShelves implements ResponseStore {
     return { count, bytes: this.#bytes };
   }
 
-  async conversation(owner: string, id: string): Promise<readonly StoredTurn[] | null> {
+  async conversation(
+    owner: string,
+    id: string,
+    bytesMax: number,
+  ): Promise<readonly StoredTurn[] | TooLarge | null> {
     const found = this.#use(owner, id);
     if (found === null) return null;
     const turns: StoredTurn[] = [];
-    for (let at: Kept | null = found; at !== null; at = at.previous) turns.push(at.turn);
-    return turns.reverse();
+    let bytes = 0;
+    for (let at: Kept | null = found; at !== null; at = at.previous) {
+      turns.push(at.turn);
+      bytes += at.turn.input.byteLength + at.turn.response.byteLength;
+    }
+    return bytes > bytesMax ? { bytes } : turns.reverse();
+  }
+
+  async turn(owner: string, id: string): Promise<StoredTurn | null> {
+    return this.find(owner, id);
   }
 
   async keep(turn: StoredTurn): Promise<void> {
@@ -142,8 +168,10 @@ export class ResponseShelves implements ResponseStore {
     return kept;
   }
 
-  #add(turn: StoredTurn, previous: Kept | null, bytes: number): void {
-    const { owner } = turn;
+  #add(given: StoredTurn, previous: Kept | null, bytes: number): void {
+    const { owner, input, response } = given;
+    // Copies: short buffers lie in larger ones, which would stay, and go along to other threads.
+    const turn = { ...given, input: new Uint8Array(input), response: new Uint8Array(response) };
     const shelf = this.#shelves.get(owner) ?? { owner, turns: new Map(), bytes: 0 };
     this.#shelves.set(owner, shelf);
     const usedMs = this.#nowMs();

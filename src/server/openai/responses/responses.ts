@@ -18,8 +18,16 @@ import { ResponseWriter } from "./response-writer.ts";
 import { searchInto } from "./searched-response.ts";
 import { fittingChat } from "./truncation.ts";
 
-/** Its streams end with their last event. */
-export const RESPONSES: Dialect = { ...OPENAI, stream: { ...OPENAI_STREAM, end: "" } };
+/** Its streams end with their last event; clients throw what has `error`. */
+export const RESPONSES: Dialect = {
+  ...OPENAI,
+  failureItem: ({ body: { error } }) => {
+    const { code, message, param } = error;
+    const event = { type: "error", code, message, param, error };
+    return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
+  },
+  stream: { ...OPENAI_STREAM, end: "" },
+};
 
 /** A response in the making. */
 interface Responding {

@@ -24,7 +24,13 @@ function turn(id: string, more: Partial<StoredTurn> & { size?: number } = {}): S
 }
 
 async function idsOf(store: ResponseShelves, id: string, owner = "a"): Promise<string[] | null> {
-  return (await store.conversation(owner, id))?.map((one) => one.id) ?? null;
+  return (await turnsOf(store, owner, id))?.map((one) => one.id) ?? null;
+}
+
+async function turnsOf(store: ResponseShelves, owner: string, id: string) {
+  const found = await store.conversation(owner, id, Number.POSITIVE_INFINITY);
+  if (found !== null && "bytes" in found) throw new Error("No conversation is so large");
+  return found;
 }
 
 describe("a conversation", () => {
@@ -48,6 +54,24 @@ describe("a conversation", () => {
     expect(store.size).toEqual({ count: 1, bytes });
     store.delete("a", "2");
     expect(store.size).toEqual({ count: 0, bytes: 0 });
+  });
+
+  test("that is larger than what is asked for is told by its size alone", async () => {
+    const { store } = shelves();
+    await store.keep(turn("1", { size: 100 }));
+    await store.keep(turn("2", { previousId: "1", size: 50 }));
+    expect(await store.conversation("a", "2", 299)).toEqual({ bytes: 300 });
+    expect(await store.conversation("a", "2", 300)).toHaveLength(2);
+    expect(await store.turn("a", "2")).toMatchObject({ id: "2", previousId: "1" });
+    expect(await store.turn("b", "2")).toBeNull();
+  });
+
+  test("has bytes of its own, and nothing around them", async () => {
+    const { store } = shelves();
+    const slab = Buffer.alloc(8192);
+    await store.keep(turn("1", { input: slab.subarray(0, 7), response: slab.subarray(7, 20) }));
+    const kept = store.find("a", "1");
+    expect([kept?.input.buffer.byteLength, kept?.response.buffer.byteLength]).toEqual([7, 13]);
   });
 
   test("whose beginning is gone is not kept", async () => {
@@ -160,6 +184,5 @@ test("whatever happens, bytes are those of what can be reached, and within the l
 
 /** Its conversation, if it itself can be found. */
 async function peek(store: ResponseShelves, one: StoredTurn) {
-  const chain = await store.conversation(one.owner, one.id);
-  return chain?.at(-1) === one ? chain : null;
+  return await turnsOf(store, one.owner, one.id);
 }
