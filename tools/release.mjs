@@ -28,10 +28,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "./flags.mjs";
-import {
-  completeNativePackage,
-  PORTABLE_PLATFORMS,
-} from "./native/package-manifest.mjs";
+import { completeNativePackage, PORTABLE_PLATFORMS } from "./native/package-manifest.mjs";
+import { billOfCheckout, billOfManifest } from "./release/bill-of-materials.mjs";
 import { aiSdkManifest, publishedManifest } from "./release/manifests.mjs";
 import { publishAll, writeSums } from "./release/publish.mjs";
 
@@ -62,7 +60,7 @@ function fromTag(tag, out) {
   try {
     say(`${tag}: a copy of the repository`);
     run("git", ["clone", "--quiet", "--branch", tag, "--depth", "1", `file://${root}`, folder]);
-    const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const { version } = manifestIn(folder);
     if (tag !== `v${version}`) throw new Error(`the tag of version ${version} must be v${version}`);
     say("dependencies");
     run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder);
@@ -108,21 +106,15 @@ function packMain(manifest, { out, platforms }) {
 
 function packAiSdk(manifest, { out }) {
   const folder = join(root, "packages", "ai-sdk");
-  const own = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   const change = (unpacked) => cpSync(join(root, "LICENSE"), join(unpacked, "LICENSE"));
-  return packAs(aiSdkManifest(own, manifest), { folder, out, change });
+  return packAs(manifest, { folder, out, change });
 }
 
-/** What packages have inside and depend on, in CycloneDX. */
-function billOfMaterials(out) {
-  const words = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev"];
-  writeFileSync(join(out, "perigee.cdx.json"), run("npm", words, root));
-  const workspace = ["--workspace", "@perigee/ai-sdk"];
-  writeFileSync(join(out, "perigee-ai-sdk.cdx.json"), run("npm", [...words, ...workspace], root));
-}
+const manifestIn = (folder) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
 
 function makeAll(out, platforms) {
-  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const manifest = manifestIn(root);
+  const aiSdk = aiSdkManifest(manifestIn(join(root, "packages", "ai-sdk")), manifest);
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   say("TypeScript");
@@ -138,9 +130,12 @@ function makeAll(out, platforms) {
     pack(completeNativePackage(root, platform, manifest), out);
   }
   packMain(manifest, { out, platforms });
-  packAiSdk(manifest, { out });
+  packAiSdk(aiSdk, { out });
   say("bills of materials");
-  billOfMaterials(out);
+  const write = (name, bill) =>
+    writeFileSync(join(out, name), `${JSON.stringify(bill, null, 2)}\n`);
+  write("perigee.cdx.json", billOfCheckout(root, manifest));
+  write("perigee-ai-sdk.cdx.json", billOfManifest(aiSdk));
   cpSync(join(root, "CHANGELOG.md"), join(out, "CHANGELOG.md"));
   const files = readdirSync(out).sort();
   writeSums(out, files);

@@ -32,12 +32,16 @@ const { values, positionals } = readFlags({
 });
 const root = fileURLToPath(new URL("..", import.meta.url));
 
+/** Of what a program said before it failed, in characters. */
+const LINES_MAX = 2000;
+
 /** One trial: how it ended, and a line about it. */
 async function tryCell(trial) {
   try {
     return { result: "ok", text: await trial() };
   } catch (error) {
-    const text = [error.message, error.stderr].filter(Boolean).join("\n").trim();
+    const said = `${error.stdout ?? ""}${error.stderr ?? ""}`.slice(-LINES_MAX);
+    const text = `${error.message.split("\n")[0]}\n${said}`.trim();
     return { result: error instanceof Missing ? "left out" : "failed", text };
   }
 }

@@ -45,7 +45,10 @@ const BUNDLERS = {
       build: {
         ...{ ssr: "app.mjs", outDir: ".", emptyOutDir: false, target: "node20" },
         rollupOptions: {
-          output: { format: extension === "cjs" ? "cjs" : "es", entryFileNames: `out.${extension}` },
+          output: {
+            format: extension === "cjs" ? "cjs" : "es",
+            entryFileNames: `out.${extension}`,
+          },
         },
       },
     };

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { Arm64 } from "./arm64.mjs";
 import { bundle } from "./bundles.mjs";
 import { install } from "./managers.mjs";
 import { commandTimes, firstTokens, outcome, speedBeside, writePrograms } from "./programs.mjs";
@@ -33,6 +34,7 @@ export class Cells {
   #workplace;
   #runs;
   #installed = new Map();
+  #emulated = null;
 
   constructor({ files, root, workplace, runs }) {
     this.#all = files;
@@ -47,7 +49,7 @@ export class Cells {
       ["tarballs", () => this.#tarballs()],
       ...NODES.map((node) => [`npm, Node ${node}`, () => this.#whole("npm", node)]),
       ...MANAGERS.map((manager) => [`${manager}, Node 24`, () => this.#whole(manager, 24)]),
-      ["npm without optional packages", () => this.#withoutNative()],
+      ["npm, without the native package", () => this.#withoutNative()],
       ["npm on musl", () => this.#musl()],
       ...["esbuild", "vite", "webpack"].flatMap((bundler) =>
         ["mjs", "cjs"].flatMap((extension) => [
@@ -58,6 +60,9 @@ export class Cells {
       ["@perigee/ai-sdk in process", () => this.#aiSdkInProcess()],
       ["@perigee/ai-sdk by URL", () => this.#aiSdkByUrl()],
       ["types", () => this.#types()],
+      ["linux-arm64 by QEMU, doctor", () => this.#arm64Doctor()],
+      ["linux-arm64 by QEMU, tokens", () => this.#arm64Tokens()],
+      ["linux-arm64 by QEMU, every op", () => this.#arm64().ops(this.#root)],
       ["speed beside the checkout", () => this.#speed()],
     ];
   }
@@ -116,7 +121,7 @@ export class Cells {
   }
 
   #withoutNative() {
-    const place = this.#install("npm --omit=optional", 24, ["perigee"]);
+    const place = this.#install("npm", 24, ["perigee"]);
     const { device, warnings } = firstTokens({ ...place, runs: 1 });
     ensure(/reference/.test(device), `the model runs on ${device}`);
     const remedy = warnings.find((text) => text.includes(`@perigee/native-${PLATFORM}`));
@@ -189,6 +194,29 @@ export class Cells {
     return "a TypeScript program compiles";
   }
 
+  #arm64() {
+    this.#emulated ??= new Arm64({ workplace: this.#workplace, files: this.#all });
+    return this.#emulated;
+  }
+
+  #arm64Doctor() {
+    const line = this.#arm64()
+      .perigee(["doctor"])
+      .split("\n")
+      .find((text) => /neon/i.test(text));
+    ensure(line !== undefined, "perigee doctor does not name neon");
+    return line.trim();
+  }
+
+  /** The tokens of this processor's own library. */
+  #arm64Tokens() {
+    const { device, text, firstTokenMs } = this.#arm64().firstToken();
+    ensure(/neon/.test(device), `the model runs on ${device}`);
+    const here = firstTokens({ ...this.#install("npm", 24), runs: 1 });
+    ensure(text === here.text, `${JSON.stringify(text)}, on this processor ${here.text}`);
+    return `${device}, the same text as on ${PLATFORM}, in ${(firstTokenMs / 1000).toFixed(0)} s`;
+  }
+
   #speed() {
     const place = this.#install("npm", 20);
     const checkout = pathToFileURL(join(this.#root, "dist", "index.js")).href;
@@ -197,7 +225,8 @@ export class Cells {
     return ["decode", "prefill"]
       .map((kind) => {
         const ratio = installed[kind] / built[kind];
-        const text = `${kind} ${installed[kind].toFixed(0)} against ${built[kind].toFixed(0)} tokens/s`;
+        const [own, theirs] = [installed[kind].toFixed(0), built[kind].toFixed(0)];
+        const text = `${kind} ${own} against ${theirs} tokens/s`;
         ensure(ratio >= SPEED_RATIO_MIN, `${text}: ${ratio.toFixed(2)} of the checkout's`);
         return text;
       })
@@ -238,7 +267,8 @@ const AI_BY_URL = `
 import { createPerigee } from "@perigee/ai-sdk";
 import { streamText } from "ai";
 const model = createPerigee({ baseURL: process.argv[2] + "/v1", apiKey: "none" })("pocket");
-const { textStream } = streamText({ model, prompt: "Who are you?", maxOutputTokens: 16, temperature: 0 });
+const options = { model, prompt: "Who are you?", maxOutputTokens: 16, temperature: 0 };
+const { textStream } = streamText(options);
 let text = "";
 for await (const part of textStream) text += part;
 if (text === "") throw new Error("no answer");
@@ -249,7 +279,8 @@ const TYPED = `
 import { createPerigee } from "@perigee/ai-sdk";
 import { LLM } from "perigee";
 const llm: LLM = await LLM.load();
-for await (const { text } of llm.stream("Hello", { maxTokens: 3 })) process.stdout.write(text ?? "");
+const stream = llm.stream("Hello", { maxTokens: 3 });
+for await (const { text } of stream) process.stdout.write(text ?? "");
 export const model = createPerigee({ llm })();
 await llm.close();
 `;

