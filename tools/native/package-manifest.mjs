@@ -19,6 +19,8 @@ function manifestOf(platform, { version, license }) {
     ...{ os: [os], cpu: [cpu] },
     // npm leaves it out where the system's C library is another one.
     ...(os === "linux" && { libc: ["glibc"] }),
+    // Yarn's Plug'n'Play leaves packages in archives, from which no system loads a library.
+    preferUnplugged: true,
     files: ["*.so", "*.dylib", "LICENSE", "NOTICES.txt"],
   };
 }

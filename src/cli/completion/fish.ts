@@ -5,18 +5,28 @@ import { type CommandModel, everyCommand, type FlagModel } from "./command-model
 export function fishCompletion(root: CommandModel): string {
   const models = [...everyCommand(root)];
   const names = models.flatMap(({ path }) => (path.length === 0 ? [] : [path.join(" ")]));
+  const taking = new Set(models.flatMap(({ flags }) => flags.filter(takesWord).flatMap(namesOf)));
   return `# Completion of perigee for fish: perigee completion fish | source
 
 # The command so far, without flags and their values.
 function __perigee_path
     set -l path
+    set -l is_value 0
     for word in (commandline -opc)[2..-1]
-        set -l longer (string join ' ' $path $word)
+        if test $is_value = 1
+            set is_value 0
+            continue
+        end
+        if string match -q -- '-*' $word
+            contains -- $word ${[...taking].join(" ")}; and set is_value 1
+            continue
+        end
+        set -l longer (string join -- ' ' $path $word)
         if contains -- "$longer" ${names.map(quoted).join(" ")}
             set path $path $word
         end
     end
-    string join ' ' $path
+    string join -- ' ' $path
 end
 
 function __perigee_at
@@ -26,6 +36,15 @@ end
 complete -c perigee -f
 ${models.flatMap(commandLines).join("\n")}
 `;
+}
+
+/** Whether the word behind the flag is its own, even where it is the name of a command. */
+function takesWord({ value }: FlagModel): boolean {
+  return value.kind !== "none" && !(value.kind === "words" && value.optional);
+}
+
+function namesOf({ long, short }: FlagModel): readonly string[] {
+  return short === null ? [long] : [long, short];
 }
 
 function commandLines({ path, flags, children, arguments: taken }: CommandModel): string[] {

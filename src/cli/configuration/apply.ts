@@ -9,7 +9,8 @@ import { schemasOf } from "../flags.ts";
 import { keysOf, MODEL_KEY, modelArgument, settingsOf } from "./command-path.ts";
 import { type AllCommands, type FileSetting, fileSettings } from "./file-settings.ts";
 import { valueOfNode } from "./flag-value.ts";
-import { readYamlFile, refusal } from "./yaml-tree.ts";
+import { refusal } from "./settings-text.ts";
+import { readYamlFile } from "./yaml-tree.ts";
 
 /** Where a value comes from. */
 export type Source =

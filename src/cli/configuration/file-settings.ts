@@ -2,7 +2,8 @@
 import type { Command } from "commander";
 import { nearestName } from "../nearest-name.ts";
 import { keysOf, nameOf, pathTo, sectionsOf, withDescendants } from "./command-path.ts";
-import { type Place, refusal, type YamlEntries, type YamlNode } from "./yaml-tree.ts";
+import { type Place, refusal } from "./settings-text.ts";
+import type { YamlEntries, YamlNode } from "./yaml-tree.ts";
 
 /** A setting of a file, and its place. */
 export interface FileSetting {

@@ -11,7 +11,8 @@ import {
   SwitchOption,
 } from "../flag-option.ts";
 import { nearestName } from "../nearest-name.ts";
-import { plainValue, refusal, type YamlNode } from "./yaml-tree.ts";
+import { refusal } from "./settings-text.ts";
+import { plainValue, type YamlNode } from "./yaml-tree.ts";
 
 type Scalar = Extract<YamlNode, { kind: "scalar" }>;
 type Parse = (text: string, previous: unknown) => unknown;
@@ -58,7 +59,7 @@ class ValueReader {
     const kinds = kindsOf(schema);
     const list = kinds.find(({ type }) => type === "array");
     if (node.kind === "list") {
-      if (list === undefined) throw this.#refuse(node, `must be ${wantedBy(kinds, this.#key)}`);
+      if (list === undefined) throw this.#notOne(kinds, node);
       return node.items.map((item) => this.#ofKinds(kindsOf(list.items ?? {}), item));
     }
     if (isNull(node)) return this.#ofKinds(kinds, node);
@@ -67,12 +68,12 @@ class ValueReader {
   }
 
   #ofKinds(kinds: readonly FieldSchema[], node: YamlNode): unknown {
-    if (node.kind === "list") throw this.#refuse(node, `must be ${wantedBy(kinds, this.#key)}`);
+    if (node.kind === "list") throw this.#notOne(kinds, node);
     if (node.kind === "map") {
       if (kinds.length === 0 || kinds.some(({ type }) => type === "object")) {
         return plainValue(node);
       }
-      throw this.#refuse(node, `must be ${wantedBy(kinds, this.#key)}`);
+      throw this.#notOne(kinds, node);
     }
     if (isNull(node)) {
       if (kinds.some(({ type }) => type === "null")) return NO_VALUE;
@@ -97,6 +98,12 @@ class ValueReader {
     if (choices.length > 0) return this.#word(node, choices);
     if (has("string")) return value;
     throw this.#refuse(node, this.#wrongType(kinds, node));
+  }
+
+  /** A list or a map where one value is wanted. */
+  #notOne(kinds: readonly FieldSchema[], node: YamlNode): Error {
+    const wanted = `must be ${wantedBy(kinds, this.#key)}`;
+    return this.#refuse(node, `${wanted}, current value is a ${node.kind}; write one value`);
   }
 
   /** A word that must be one of several. */

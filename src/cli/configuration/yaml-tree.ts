@@ -2,7 +2,6 @@
  * A YAML file of settings as a tree whose nodes know their place. What settings do not need is
  * refused, so that a file of any content costs little: aliases, tags, several documents.
  */
-import { closeSync, openSync, readSync } from "node:fs";
 import {
   CST,
   isAlias,
@@ -14,14 +13,7 @@ import {
   type Node,
   parseDocument,
 } from "yaml";
-import { EngineError } from "#base";
-import { fileProblem } from "../file-problem.ts";
-
-/** Where something stands in a file; both count from 1. */
-export interface Place {
-  readonly line: number;
-  readonly column: number;
-}
+import { type Place, readSettingsText, refusal } from "./settings-text.ts";
 
 export type YamlNode =
   /** `text` is how the file writes it. */
@@ -37,14 +29,12 @@ export type YamlNode =
 /** Values by key, each with the place of its key. */
 export type YamlEntries = ReadonlyMap<string, { readonly place: Place; readonly node: YamlNode }>;
 
-/** Far above the text of all settings together. */
-const BYTES_MAX = 256 * 2 ** 10;
 /** A JSON schema as a setting's value is the deepest. */
 const LEVELS_MAX = 40;
 
 /** A file's tree. Throws IO where it cannot be read, INVALID_ARGUMENT with the line otherwise. */
 export function readYamlFile(file: string): YamlNode {
-  return yamlTree(readText(file), file);
+  return yamlTree(readSettingsText(file), file);
 }
 
 /** The tree of a text, which errors call `file`. Throws INVALID_ARGUMENT with the line. */
@@ -64,39 +54,6 @@ export function yamlTree(text: string, file: string): YamlNode {
   const top = document.contents;
   if (top === null) return { kind: "map", entries: new Map(), place: { line: 1, column: 1 } };
   return new TreeBuilder(file, placeOf).build(top, 1);
-}
-
-/** A failure that names file and place. */
-export function refusal(file: string, place: Place, problem: string): EngineError {
-  const where = `line ${place.line}, column ${place.column}`;
-  return new EngineError("INVALID_ARGUMENT", `Cannot use ${file}, ${where}: ${problem}`, {
-    param: "--config",
-  });
-}
-
-function readText(file: string): string {
-  const bytes = Buffer.alloc(BYTES_MAX + 1);
-  let length = 0;
-  try {
-    const handle = openSync(file, "r");
-    try {
-      // A pipe is read in pieces.
-      for (let read = 1; read > 0 && length < bytes.length; length += read) {
-        read = readSync(handle, bytes, length, bytes.length - length, null);
-      }
-    } finally {
-      closeSync(handle);
-    }
-  } catch (cause) {
-    throw fileProblem({ action: "read", file, wanted: "a YAML file of settings", cause });
-  }
-  if (length <= BYTES_MAX) return bytes.toString("utf8", 0, length);
-  throw new EngineError(
-    "INVALID_ARGUMENT",
-    `Cannot use ${file}: must have at most ${BYTES_MAX} bytes, current value is more; a file of ` +
-      "settings has some lines, is it another file?",
-    { param: "--config" },
-  );
 }
 
 function parsed(text: string, lineCounter: LineCounter) {
@@ -143,14 +100,27 @@ function after(token: string, { line, column }: Place): Place {
 
 const tooDeep = `must have at most ${LEVELS_MAX} levels, current value is more`;
 
+/** What to do about a message of the parser that matches. */
+const REMEDIES: readonly (readonly [RegExp, string])[] = [
+  [/tab/i, "indent with spaces"],
+  [/Unresolved tag/, "settings need no tags, remove it"],
+  [
+    /nested mappings|implicit keys/i,
+    "put each key on a line of its own, with a colon and a space, and a text with a colon in quotes",
+  ],
+  [/end with a|Missing closing/i, "close it"],
+  [/same column|indented/, "indent the keys of one section alike"],
+  [/cannot start with/, "write the text in quotes"],
+];
+
 /** The parser's messages, in our words where they lack the remedy. */
 function yamlProblem(message: string): string {
   if (/multiple documents/.test(message)) {
     return "must be one document; remove the line --- in the middle";
   }
-  if (/tab/i.test(message)) return `${lower(message)}; indent with spaces`;
-  if (/Unresolved tag/.test(message)) return `${lower(message)}; settings need no tags, remove it`;
-  return `must be YAML: ${lower(message)}`;
+  const [, remedy] = REMEDIES.find(([pattern]) => pattern.test(message)) ?? [];
+  const problem = `must be YAML: ${lower(message)}`;
+  return remedy === undefined ? problem : `${problem}; ${remedy}`;
 }
 
 function lower(message: string): string {

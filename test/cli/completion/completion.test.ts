@@ -2,9 +2,7 @@ import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { bashCompletion } from "../../../src/cli/completion/bash.ts";
 import { commandModel, everyCommand } from "../../../src/cli/completion/command-model.ts";
-import { fishCompletion } from "../../../src/cli/completion/fish.ts";
 import { manPage } from "../../../src/cli/completion/man-page.ts";
-import { zshCompletion } from "../../../src/cli/completion/zsh.ts";
 import { loadProgram } from "../../../src/cli/program.ts";
 
 const model = commandModel(await loadProgram("*"));
@@ -58,26 +56,6 @@ describe.skipIf(!has("bash"))("bash completes", () => {
       if (names.length > 0) expect(offered(`${line} `)).toEqual(names);
       expect(offered(`${line} --`)).toEqual(expect.arrayContaining(flags.map(({ long }) => long)));
     }
-  });
-});
-
-describe("scripts of other shells", () => {
-  const flagCount = [...everyCommand(model)].flatMap(({ flags }) => flags).length;
-
-  test("zsh's names every flag and parses, where zsh is", () => {
-    const script = zshCompletion(model);
-    expect(script.match(/^ {4}'\*-/gm)?.length).toBeGreaterThanOrEqual(flagCount);
-    if (!has("zsh")) return;
-    const { stderr, status } = spawnSync("zsh", ["-n"], { input: script, encoding: "utf8" });
-    expect({ stderr, status }).toEqual({ stderr: "", status: 0 });
-  });
-
-  test("fish's names every flag and parses, where fish is", () => {
-    const script = fishCompletion(model);
-    expect(script.match(/^complete .*?' -l [a-z]/gm)).toHaveLength(flagCount);
-    if (!has("fish")) return;
-    const { stderr, status } = spawnSync("fish", ["-n"], { input: script, encoding: "utf8" });
-    expect({ stderr, status }).toEqual({ stderr: "", status: 0 });
   });
 });
 
