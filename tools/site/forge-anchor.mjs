@@ -1,4 +1,4 @@
-/** The anchor of a heading, as forges make it: the site has the same, so that links work in both. */
+/** The anchor of a heading, as forges make it; the site has the same: links work in both. */
 export function forgeAnchor(heading) {
   return heading
     .trim()
