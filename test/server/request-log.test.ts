@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineError } from "#base";
 import type { EndedRequest } from "../../src/server/ended-request.ts";
-import { httpFailure } from "../../src/server/http-errors.ts";
+import { HttpError, httpFailure } from "../../src/server/http-errors.ts";
 import { UsageCounter } from "../../src/server/openai/usage.ts";
 import { logFailure, logRequests, noteCall } from "../../src/server/request-log.ts";
 
@@ -57,6 +57,7 @@ test("what should not happen is an error with its stack", () => {
 test("what the client did wrong is not logged", () => {
   expect(lineOf(new EngineError("INVALID_ARGUMENT", "Cannot use n"))).toBeUndefined();
   expect(lineOf(new EngineError("ABORTED", "Cannot complete request"))).toBeUndefined();
+  expect(lineOf(new HttpError(501, "unsupported", "Cannot pull models"))).toBeUndefined();
 });
 
 test("a generating request is logged with the id of its answer and its token counts", async () => {
