@@ -34,7 +34,7 @@ const COMMAND_MS = 60_000;
 
 /** The model that would have to be downloaded is replaced by the bundled one. */
 export function withBundled(text: string): string {
-  return text.replace(/\bQwen\/Qwen2\.5-0\.5B-Instruct\b/g, "models/pocket");
+  return text.replace(/\b(Qwen\/Qwen2\.5-0\.5B-Instruct|qwen2\.5:0\.5b)\b/g, "models/pocket");
 }
 
 interface Server {
@@ -74,6 +74,7 @@ export class ReaderSession {
     writeFileSync(join(programs, ".curlrc"), "fail-with-body\nsilent\nshow-error\n");
     for (const name of ["models", "examples"]) symlinkSync(resolve(name), this.#path(name));
     for (const name of ["keys.txt", "admin-keys.txt"]) writeFileSync(this.#path(name), "a-key\n");
+    writeFileSync(this.#path("perigee.yaml"), "model: models/pocket\n");
     for (const file of files) cpSync(resolve(file), this.#path(file), { recursive: true });
     this.#shell = new Terminal(this.#folder, this.#environment);
   }
