@@ -19,8 +19,9 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { perigeeWords, type ShownCommand, simpleCommands } from "./shell-lines.ts";
 
-/** What a command printed; servers print nothing here. */
+/** What a command printed. */
 export interface CommandResult {
+  /** Null: it serves. */
   readonly code: number | null;
   readonly output: string;
 }
@@ -275,9 +276,9 @@ class Terminal {
     if (!(await seen(this.#bash, isDone, limitMs))) {
       throw new Error(`A command did not end: ${command}\n${this.#output}`);
     }
-    const [whole = "", code = null] = ended() ?? [];
-    const output = this.#output.replace(whole, "");
-    return { code: code === null ? null : Number(code), output };
+    // A shell that ended itself said no code.
+    const [whole = "", code = "1"] = ended() ?? [];
+    return { code: Number(code), output: this.#output.replace(whole, "") };
   }
 
   async close(): Promise<void> {
