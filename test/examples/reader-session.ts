@@ -19,8 +19,9 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { perigeeWords, type ShownCommand, simpleCommands } from "./shell-lines.ts";
 
-/** What a command printed; servers print nothing here. */
+/** What a command printed. */
 export interface CommandResult {
+  /** Null: it serves. */
   readonly code: number | null;
   readonly output: string;
 }
@@ -34,7 +35,7 @@ const COMMAND_MS = 60_000;
 
 /** The model that would have to be downloaded is replaced by the bundled one. */
 export function withBundled(text: string): string {
-  return text.replace(/\bQwen\/Qwen2\.5-0\.5B-Instruct\b/g, "models/pocket");
+  return text.replace(/\b(Qwen\/Qwen2\.5-0\.5B-Instruct|qwen2\.5:0\.5b)\b/g, "models/pocket");
 }
 
 interface Server {
@@ -74,6 +75,7 @@ export class ReaderSession {
     writeFileSync(join(programs, ".curlrc"), "fail-with-body\nsilent\nshow-error\n");
     for (const name of ["models", "examples"]) symlinkSync(resolve(name), this.#path(name));
     for (const name of ["keys.txt", "admin-keys.txt"]) writeFileSync(this.#path(name), "a-key\n");
+    writeFileSync(this.#path("perigee.yaml"), "model: models/pocket\n");
     for (const file of files) cpSync(resolve(file), this.#path(file), { recursive: true });
     this.#shell = new Terminal(this.#folder, this.#environment);
   }
@@ -274,9 +276,9 @@ class Terminal {
     if (!(await seen(this.#bash, isDone, limitMs))) {
       throw new Error(`A command did not end: ${command}\n${this.#output}`);
     }
-    const [whole = "", code = null] = ended() ?? [];
-    const output = this.#output.replace(whole, "");
-    return { code: code === null ? null : Number(code), output };
+    // A shell that ended itself said no code.
+    const [whole = "", code = "1"] = ended() ?? [];
+    return { code: Number(code), output: this.#output.replace(whole, "") };
   }
 
   async close(): Promise<void> {

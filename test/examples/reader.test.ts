@@ -80,6 +80,7 @@ describe.runIf(built)("a reader", () => {
 
   test.each<[string, string, RegExp]>([
     ["a command that fails", "$ false", /ended with 1/],
+    ["a command that ends the terminal", "$ exit 0", /ended with 1/],
     ["another output", "$ echo one\ntwo", /one/],
     ["a refused request", "curl http://127.0.0.1:8000/v1/models/nothing", /ended with 22/],
     ["a server that does not start", "perigee serve models/nothing", /ended with [12]/],
