@@ -3,8 +3,8 @@
  *
  * The last stage of deploy/Dockerfile replayed in a root folder, where no container engine runs:
  * its installation of a release's tarballs, its environment, entry point and health check, and what
- * SIGTERM does while a stream runs. Prints JSON; ends with 1 where the stream was cut or the server
- * did not end well.
+ * SIGTERM does while a stream runs. Prints JSON: `addedMB` is what the stage adds to the image that
+ * it begins with. Ends with 1 where the stream was cut or the server did not end well.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "./flags.mjs";
+import { bytesOf } from "./install/release-files.mjs";
 
 const PORT = 18_473;
 const HEALTHY_MS = 60_000;
@@ -94,7 +95,8 @@ async function main() {
     const text = await streamThrough(server);
     const [code, signal] = await ended;
     const isWhole = text.includes('"finish_reason":"length"') && text.includes("[DONE]");
-    console.log(JSON.stringify({ healthyMs, isWhole, code, signal }, null, 2));
+    const addedMB = Math.round(bytesOf(root) / 1e6);
+    console.log(JSON.stringify({ addedMB, healthyMs, isWhole, code, signal }, null, 2));
     process.exitCode = isWhole && code === 0 ? 0 : 1;
   } finally {
     server.kill("SIGKILL");

@@ -89,8 +89,9 @@ function callFields(request: FastifyRequest): object {
  * stack, at `error`. Client errors appear only in the answer.
  */
 export function logFailure(log: FastifyBaseLogger, error: unknown, failure: HttpFailure): void {
-  // 501 is a request's fault, too: it asked for what the server does not do.
-  if (failure.status < 500 || failure.status === 501) return;
+  if (failure.status < 500) return;
+  // The request asked for what no server of this kind does: its fault, too.
+  if (error instanceof HttpError && error.status === 501) return;
   if (error instanceof EngineError && failure.status !== 500) {
     log.warn({ code: error.code }, messageOf(error));
   } else {

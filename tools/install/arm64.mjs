@@ -20,6 +20,15 @@ const CHECKOUT_PARTS = [
   "test/fixtures",
 ];
 
+/** QEMU 7 shows the features of the processor that it runs on. */
+const CPUINFO = `
+const fs = require("node:fs");
+const read = fs.readFileSync;
+fs.readFileSync = (file, ...rest) =>
+  file === "/proc/cpuinfo" ? "Features\\t: fp asimd asimdhp asimddp\\n" : read(file, ...rest);
+require("node:module").syncBuiltinESMExports();
+`;
+
 /** Every op beside its definition, for the library of NEON. */
 const OPS = `
 import { register } from "node:module";
@@ -51,6 +60,7 @@ export class Arm64 {
     const env = workplace.environment(22);
     install({ manager: "npm for arm64", folder: this.folder, env, packages, all: files });
     writePrograms(this.folder);
+    put(this.folder, "cpuinfo.cjs", CPUINFO);
     this.#node = join(this.folder, "node_modules", NODE, "bin", "node");
     this.#package = join(this.folder, "node_modules", "perigee");
   }
@@ -77,7 +87,8 @@ export class Arm64 {
   }
 
   #output(words, cwd) {
-    const env = { ...process.env, QEMU_LD_PREFIX: LIBRARIES };
+    const hook = `--require ${join(this.folder, "cpuinfo.cjs")}`;
+    const env = { ...process.env, QEMU_LD_PREFIX: LIBRARIES, NODE_OPTIONS: hook };
     return output(QEMU, [this.#node, ...words], { cwd, env });
   }
 }

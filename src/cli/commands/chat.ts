@@ -49,12 +49,17 @@ export function defineChat(command: Command): void {
   addEngineFlags(command);
 }
 
-/** Most time that measuring drafts takes, while someone waits. */
+/** Most time that measuring drafts takes, while someone waits; of a pipe the question is there. */
 const MEASURE_MS = 300;
+const PIPE_MEASURE_MS = 100;
 
 async function chat(model: string | undefined, flags: ChatFlags): Promise<void> {
   sampling.check(flags);
-  await using llm = await loadModel({ model, values: flags, draftsMs: MEASURE_MS });
+  await using llm = await loadModel({
+    model,
+    values: flags,
+    draftsMs: isInteractive() ? MEASURE_MS : PIPE_MEASURE_MS,
+  });
   if (!llm.info.hasChatTemplate) throw missingTemplate(llm);
   const fallback = { temperature: TEMPERATURE_DEFAULT, ...llm.defaultSampling };
   const parts: ChatParts = {

@@ -106,7 +106,7 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [/Unresolved tag/, "settings need no tags, remove it"],
   [
     /nested mappings|implicit keys/i,
-    "put each key on a line of its own, then a colon and a space; quote a text with a colon",
+    "put each key on a line of its own, with a colon and a space; quote a text with a colon",
   ],
   [/end with a|Missing closing/i, "close it"],
   [/same column|indented/, "indent the keys of one section alike"],
