@@ -52,8 +52,6 @@ export class PlanDraft {
   readonly state: PlanningState;
   readonly ledger: BlockLedger;
   readonly items: PlannedSequence[] = [];
-  /** Running sequences that are to be preempted. */
-  readonly yielding = new Set<Sequence>();
   /** Swapped sequences that resume in this step. */
   readonly returning: Sequence[] = [];
   readonly loads: PlannedLoad[] = [];
@@ -70,6 +68,8 @@ export class PlanDraft {
   /** A waiting sequence was left out because seats or blocks are short. */
   lacksRoom = false;
   readonly #preempted: PlannedPreemption[] = [];
+  // Most plans preempt none: it is made when it is first asked for.
+  #yieldingMade: Set<Sequence> | null = null;
   /** Leads that sample their first token in this step. */
   readonly #forking: Sequence[] = [];
 
@@ -79,6 +79,12 @@ export class PlanDraft {
     this.budget = state.config.stepTokensMax;
     this.seats = state.config.runningSequencesMax - state.running.length - state.reservedSeats;
     this.prefillBudget = prefillBudget(state, this.seats);
+  }
+
+  /** Running sequences that are to be preempted. */
+  get yielding(): Set<Sequence> {
+    this.#yieldingMade ??= new Set();
+    return this.#yieldingMade;
   }
 
   /** Whether a sequence starts or resumes in this step. */

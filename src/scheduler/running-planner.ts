@@ -8,7 +8,7 @@ import type { SequenceGroup } from "./sequence-group.ts";
 export class RunningPlanner {
   readonly #draft: PlanDraft;
   /** By beam group checked so far: whether all its sequences sample in this step. */
-  readonly #beamsSample = new Map<SequenceGroup, boolean>();
+  #beamsSample: Map<SequenceGroup, boolean> | null = null;
 
   constructor(draft: PlanDraft) {
     this.#draft = draft;
@@ -82,6 +82,7 @@ export class RunningPlanner {
    * or not at all. Those that resume after a preemption wait for the others one token short of it.
    */
   #sampleTogether(group: SequenceGroup): boolean {
+    this.#beamsSample ??= new Map();
     const known = this.#beamsSample.get(group);
     if (known !== undefined) return known;
     const beams = group.live;

@@ -42,7 +42,8 @@ export class StepLog {
 
   /** Whether a step under way verifies drafted tokens. */
   get verifies(): boolean {
-    return this.#begun.some(({ plan }) => plan.drafted > 0);
+    for (const { plan } of this.#begun) if (plan.drafted > 0) return true;
+    return false;
   }
 
   /** Whether no step is under way. */

@@ -45,15 +45,17 @@ export class StepStarter {
   /** Holds all stored prefixes first, so that no allocation of this step evicts one of them. */
   #admit(plan: StepPlan, nowMs: number): void {
     const { cache, books } = this.#parts;
-    const admitted = new Set<Sequence>();
+    // Most steps admit none.
+    let admitted: Set<Sequence> | null = null;
     for (const { sequence, admission } of plan.items) {
       if (admission === null) continue;
+      admitted ??= new Set();
       admitted.add(sequence);
       cache.hold(sequence.blockTable, admission);
     }
     books.resume(plan.returning);
     for (const sequence of plan.returning) this.#retain(sequence, 0);
-    if (admitted.size === 0) return;
+    if (admitted === null) return;
     for (const { sequence, start, admission } of plan.items) {
       if (admission === null) continue;
       cache.settle(sequence.blockTable, admission);

@@ -37,9 +37,14 @@ export class SimClock implements Clock, Timer {
   }
 
   after(ms: number, run: () => void): () => void {
-    assert(ms >= 0, "Cannot run an event in the past");
+    return this.atExactly(this.#nowMs + ms, run);
+  }
+
+  /** Runs an event at a sum of times that was made elsewhere, without rounding it anew. */
+  atExactly(atMs: number, run: () => void): () => void {
+    assert(atMs >= this.#nowMs, "Cannot run an event in the past");
     const event: SimEvent = { run };
-    this.#rise(event, this.#nowMs + ms, this.#order++);
+    this.#rise(event, atMs, this.#order++);
     return () => {
       event.run = null;
     };

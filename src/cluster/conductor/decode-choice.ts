@@ -26,32 +26,39 @@ export interface DecodeTerms {
 
 /** Null: no instance decodes. */
 export function chooseDecode(search: DecodeSearch): DecodeTerms | null {
-  let best: DecodeTerms | null = null;
-  let tied: DecodeTerms[] = [];
+  // Of the best so far. Each request looks at all instances: a record is made of the chosen alone.
+  let hasRoom = false;
+  let tbtMs = 0;
+  const tied: Instance[] = [];
   for (const instance of search.instances) {
     if (search.barred?.has(instance.number)) continue;
-    const terms = decodeTerms(search, instance);
-    const order: number = best === null ? -1 : compare(terms, best);
+    const fits = hasRoomAt(search, instance);
+    if (tied.length > 0 && hasRoom && !fits) continue;
+    const ms = tbtMsAt(search, instance);
+    const order = tied.length === 0 || fits !== hasRoom ? -1 : ms - tbtMs;
     if (order > 0) continue;
     if (order < 0) {
-      best = terms;
-      tied = [];
+      hasRoom = fits;
+      tbtMs = ms;
+      tied.length = 0;
     }
-    tied.push(terms);
+    tied.push(instance);
   }
-  return tied[drawIndex(search.rng, Math.max(tied.length, 1))] ?? null;
+  const chosen = tied[drawIndex(search.rng, Math.max(tied.length, 1))];
+  return chosen === undefined ? null : decodeTerms(search, chosen);
 }
 
 /** What the request would find at an instance. */
 export function decodeTerms(search: DecodeSearch, instance: Instance): DecodeTerms {
-  const { decode, kvTokens, kind } = instance;
-  const requests = decode.requests + 1;
-  const tbtMs = search.estimatorOf(kind).ms(requests, decode.tokens + search.contextTokens);
-  const hasRoom = kvTokens === 0 || decode.tokens + search.heldTokens <= kvTokens;
-  return { instance: instance.number, requests: decode.requests, tbtMs, hasRoom };
+  const [tbtMs, hasRoom] = [tbtMsAt(search, instance), hasRoomAt(search, instance)];
+  return { instance: instance.number, requests: instance.decode.requests, tbtMs, hasRoom };
 }
 
-function compare(a: DecodeTerms, b: DecodeTerms): number {
-  if (a.hasRoom !== b.hasRoom) return a.hasRoom ? -1 : 1;
-  return a.tbtMs - b.tbtMs;
+function tbtMsAt(search: DecodeSearch, { decode, kind }: Instance): number {
+  const { estimatorOf, contextTokens } = search;
+  return estimatorOf(kind).ms(decode.requests + 1, decode.tokens + contextTokens);
+}
+
+function hasRoomAt({ heldTokens }: DecodeSearch, { decode, kvTokens }: Instance): boolean {
+  return kvTokens === 0 || decode.tokens + heldTokens <= kvTokens;
 }

@@ -49,7 +49,8 @@ export class DecodeEstimator {
   /** ms of a step; of none where nothing decodes. */
   ms(sequences: number, contextTokens: number): number {
     if (!(sequences > 0)) return 0;
-    const [step, sequence, context] = this.coefficients;
+    // Not its own getter's copy: each decision asks once for every instance.
+    const [step = 0, sequence = 0, context = 0] = this.#fit.coefficients;
     return step + sequence * sequences + (context * contextTokens) / 1e3;
   }
 

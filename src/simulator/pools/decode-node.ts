@@ -22,12 +22,16 @@ export interface DecodeJob {
   /** The first one included; 2 or more. */
   readonly outputTokens: number;
   readonly priority: number;
-  token(): void;
+  token(atMs: number): void;
   done(): void;
 }
 
 /** A step as a node would measure it. */
-export type StepObserver = (sequences: number, contextTokens: number, ms: number) => void;
+export interface MeasuredStep {
+  readonly sequences: number;
+  readonly contextTokens: number;
+  readonly ms: number;
+}
 
 export interface DecodeNodeParts {
   readonly clock: SimClock;
@@ -35,13 +39,17 @@ export interface DecodeNodeParts {
   readonly blockTokens: number;
   readonly sequencesMax: number;
   readonly contextTokensMax: number;
-  readonly onStep: StepObserver;
+  /** Now and then, as a router would be told of a step. */
+  readonly onReport: (step: MeasuredStep) => void;
+  /** Every step waits for its turn among the events of the fleet, for comparison. Default: off. */
+  readonly stepsOneByOne?: boolean;
 }
 
 const QUEUE_MAX = 100_000_000;
 /** A whole prompt joins at once: its keys and values are there. */
 const STEP_TOKENS = 1_000_000_000;
 const FIRST_TOKEN = [0];
+const STEPS_PER_REPORT = 64;
 
 /**
  * Blocks are counted as in the engine, with room for each new token and preemption where there is
@@ -49,9 +57,13 @@ const FIRST_TOKEN = [0];
  */
 export class DecodeNode {
   readonly #parts: DecodeNodeParts;
+  readonly #cache: KvCache;
   readonly #scheduler: Scheduler;
   readonly #loop: StepLoop;
   #requests = 0;
+  #steps = 0;
+  /** Of the step that began last. */
+  #contextTokens = 0;
   /** Prompts of any length are views of it: their tokens are never read. */
   readonly #prompt: Int32Array;
   #nextSequence = 1;
@@ -61,23 +73,32 @@ export class DecodeNode {
     const blocks = Math.max(1, Math.floor(costs.deviceTokens / blockTokens));
     this.#parts = parts;
     this.#prompt = promptOf(contextTokensMax);
+    this.#cache = new KvCache({
+      ...{ blocks, blockTokens, prefixCaching: false, evictionPolicy: "lru" },
+    });
     this.#scheduler = new Scheduler({
       config: SchedulerConfig.parse({
         ...{ stepTokensMax: STEP_TOKENS, runningSequencesMax: sequencesMax },
         ...{ waitingSequencesMax: QUEUE_MAX, policy: "priority", preemption: "recompute" },
       }),
-      cache: new KvCache({ blocks, blockTokens, prefixCaching: false, evictionPolicy: "lru" }),
+      cache: this.#cache,
       contextTokensMax,
     });
     this.#loop = new StepLoop({
       ...{ clock, scheduler: this.#scheduler },
       begun: (plan) => this.#begun(plan),
-      committed: (updates) => this.#committed(updates),
+      committed: (updates, atMs) => this.#committed(updates, atMs),
+      sureUntil: (plan, endMs) => this.#sureUntil(plan, endMs),
     });
   }
 
   get busyMs(): number {
     return this.#loop.busyMs;
+  }
+
+  /** Steps that ended without an event of their own. */
+  get stepsPassed(): number {
+    return this.#loop.passed;
   }
 
   /** Requests that decode or wait for room. */
@@ -100,6 +121,7 @@ export class DecodeNode {
       arrivalMs: this.#parts.clock.nowMs(),
       priority: job.priority,
     });
+    this.#loop.catchUp();
     this.#requests++;
     this.#scheduler.add(SequenceGroup.of(sequence));
     this.#loop.wake();
@@ -108,17 +130,50 @@ export class DecodeNode {
   #begun(plan: StepPlan): number {
     let contextTokens = 0;
     for (const { start, count } of plan.items) contextTokens += start + count;
-    const { costs, onStep } = this.#parts;
-    const ms = decodeStepMs(costs, plan.items.length, contextTokens);
-    onStep(plan.items.length, contextTokens, ms);
+    const { costs, onReport } = this.#parts;
+    const sequences = plan.items.length;
+    const ms = decodeStepMs(costs, sequences, contextTokens);
+    this.#contextTokens = contextTokens;
+    if (this.#steps++ % STEPS_PER_REPORT === 0) onReport({ sequences, contextTokens, ms });
     return ms;
   }
 
-  #committed(updates: readonly SequenceUpdate[]): void {
+  /** Steps follow that decode the same requests, one token each, until one of these ends. */
+  #sureUntil(plan: StepPlan, endMs: number): number {
+    const { costs } = this.#parts;
+    const sequences = plan.items.length;
+    const steps = this.#sureSteps(plan);
+    let atMs = endMs;
+    let tokens = this.#contextTokens;
+    for (let step = 1; step < steps; step++) {
+      tokens += sequences;
+      atMs += decodeStepMs(costs, sequences, tokens);
+    }
+    return atMs;
+  }
+
+  /** The step that has begun and those that are sure to follow it. */
+  #sureSteps({ items }: StepPlan): number {
+    // What waits for room may join any step.
+    if (items.length !== this.#requests || this.#parts.stepsOneByOne === true) return 1;
+    // The step that is reported begins at its own time: others read what it teaches.
+    let steps = 1 + ((STEPS_PER_REPORT - (this.#steps % STEPS_PER_REPORT)) % STEPS_PER_REPORT);
+    for (const { sequence, samples } of items) {
+      if (!samples || !(sequence instanceof DecodingSequence)) return 1;
+      const room = this.#scheduler.contextTokensMax - sequence.promptLength;
+      const most = Math.min(sequence.job.outputTokens, room);
+      steps = Math.min(steps, most - sequence.generatedTokens);
+    }
+    // Each may begin one block more than it fills; where there are too few, one may be preempted.
+    const blocks = items.length * (1 + Math.floor(steps / this.#parts.blockTokens));
+    return blocks <= this.#cache.availableBlocks ? steps : 1;
+  }
+
+  #committed(updates: readonly SequenceUpdate[], atMs: number): void {
     for (const { sequence, finished } of updates) {
       if (!(sequence instanceof DecodingSequence)) continue;
       const { job } = sequence;
-      job.token();
+      job.token(atMs);
       if (!finished) continue;
       this.#requests--;
       job.done();

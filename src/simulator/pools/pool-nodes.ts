@@ -21,7 +21,6 @@ export interface PoolNodesParts {
 const CHUNK_TOKENS = 2048;
 const SEQUENCES_MAX = 256;
 const COUPLED: CoupledRules = { stepTokens: 2048, chunkedPrefill: true, prefixCaching: true };
-const STEPS_PER_REPORT = 64;
 
 /** Nodes by the conductor's number; the numbers of network and index are the same. */
 export class PoolNodes {
@@ -45,6 +44,13 @@ export class PoolNodes {
   /** Nodes that decode, whatever else they do. */
   get decoders(): readonly (DecodeNode | CoupledNode)[] {
     return [...this.decode.values(), ...this.coupled.values()];
+  }
+
+  /** Steps that ended without an event of their own. */
+  get stepsPassed(): number {
+    let steps = 0;
+    for (const { stepsPassed } of this.decode.values()) steps += stepsPassed;
+    return steps;
   }
 
   /** Numbers of the nodes that compute prompts. */
@@ -99,14 +105,10 @@ export class PoolNodes {
     const { options, clock, conductor } = this.#parts;
     const { costs, trace, sequencesMax = SEQUENCES_MAX } = options;
     const estimator = conductor.decodeEstimator();
-    let steps = 0;
     const node = new DecodeNode({
       ...{ clock, costs, blockTokens: trace.blockTokens, sequencesMax },
       contextTokensMax: costs.deviceTokens,
-      onStep: (sequences, contextTokens, ms) => {
-        // As a router would be told of it: now and then.
-        if (steps++ % STEPS_PER_REPORT === 0) estimator.measured({ sequences, contextTokens, ms });
-      },
+      onReport: (step) => estimator.measured(step),
     });
     this.decode.set(number, node);
   }

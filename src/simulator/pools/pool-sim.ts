@@ -89,7 +89,9 @@ class PoolSim {
     this.#sample();
     this.#clock.run();
     return this.#stats.result({
-      ...{ seed: this.#options.seed, openBookings: this.#open, events: this.#clock.ran },
+      ...{ seed: this.#options.seed, openBookings: this.#open },
+      // Steps that ran together count as if each had waited for its turn.
+      events: this.#clock.ran + this.#nodes.stepsPassed,
       transferBytes: this.#network.bytes,
       prefillBusyMs: this.#nodes.prefill.flatMap(({ busyMs }) => busyMs),
       decodeBusyMs: this.#nodes.decoders.map(({ busyMs }) => busyMs),
@@ -153,13 +155,13 @@ class PoolSim {
   #runCoupled(served: Served, node: CoupledNode): void {
     const { decision, request, booking, arrivedMs } = served;
     const { inputTokens, outputTokens, ids } = request;
-    const gaps = new TokenGaps(this.#clock, outputTokens);
+    const gaps = new TokenGaps(outputTokens);
     node.submit({
       ...{ id: decision.request, ids, inputTokens, outputTokens },
       begun: (cachedTokens) => this.#stats.found(cachedTokens, inputTokens),
       token: () => {
         if (gaps.started) {
-          gaps.token();
+          gaps.token(this.#clock.nowMs());
           return;
         }
         booking.prefilled();
@@ -290,11 +292,11 @@ class PoolSim {
     const { inputTokens, outputTokens } = request;
     // What waits there for room counts as what decodes: its tokens wait.
     booking.decoding();
-    const gaps = new TokenGaps(this.#clock, outputTokens);
+    const gaps = new TokenGaps(outputTokens);
     gaps.start(firstMs);
     this.#nodes.decode.get(decision.decode)?.submit({
       ...{ id: decision.request, inputTokens, outputTokens, priority: 0 },
-      token: () => gaps.token(),
+      token: (atMs) => gaps.token(atMs),
       done: () => this.#end(served, outputTokens, gaps.all),
     });
   }

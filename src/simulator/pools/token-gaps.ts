@@ -1,14 +1,10 @@
-import type { Clock } from "#base";
-
 /** Times between one request's tokens. */
 export class TokenGaps {
   readonly all: Float64Array;
-  readonly #clock: Clock;
   #count = 0;
   #lastMs = -1;
 
-  constructor(clock: Clock, outputTokens: number) {
-    this.#clock = clock;
+  constructor(outputTokens: number) {
     this.all = new Float64Array(Math.max(outputTokens - 1, 0));
   }
 
@@ -21,9 +17,9 @@ export class TokenGaps {
     this.#lastMs = atMs;
   }
 
-  token(): void {
-    const nowMs = this.#clock.nowMs();
-    this.all[this.#count++] = nowMs - this.#lastMs;
-    this.#lastMs = nowMs;
+  /** Another one came. */
+  token(atMs: number): void {
+    this.all[this.#count++] = atMs - this.#lastMs;
+    this.#lastMs = atMs;
   }
 }
