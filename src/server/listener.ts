@@ -40,8 +40,9 @@ export class Listener {
       }
       return new Listener(servers, target);
     } catch (error) {
-      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; choose another port`;
-      throw new EngineError("IO", message, { cause: error, param: "port" });
+      const [param, remedy] = remedyOf(error);
+      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; ${remedy}`;
+      throw new EngineError("IO", message, { cause: error, param });
     }
   }
 
@@ -83,4 +84,12 @@ function listen(host: string, port: number): Promise<Server> {
       resolve(server);
     });
   });
+}
+
+/** The option that is wrong, and what to do about it. */
+function remedyOf(error: unknown): [param: string, remedy: string] {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  if (code === "EACCES") return ["port", "choose a port above 1023"];
+  if (code === "EADDRINUSE") return ["port", "choose another port"];
+  return ["host", "choose an address of this machine, such as 127.0.0.1 or 0.0.0.0"];
 }

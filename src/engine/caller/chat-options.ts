@@ -37,8 +37,14 @@ function checkTools(tools: readonly ChatTool[]): void {
     const param = `tools[${place}]`;
     if (!isPlainObject(tool)) throw wrongKind(param, "an object with a name", tool);
     const { name, parameters, run } = tool;
+    if (name === undefined && "function" in tool) {
+      throw refused(
+        `${param}.function`,
+        "is OpenAI's form: give { name, description, parameters }",
+      );
+    }
     if (typeof name !== "string" || !NAME.test(name)) {
-      throw refused(`${param}.name`, "must be 1 to 64 letters, digits, _ . or -");
+      throw wrongKind(`${param}.name`, "1 to 64 letters, digits, _ . or -", name);
     }
     if (seen.has(name)) throw refused(`${param}.name`, `must be unique, ${name} is there twice`);
     seen.add(name);

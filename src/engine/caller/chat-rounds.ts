@@ -16,6 +16,7 @@ import type {
 } from "#engine/protocol";
 import { checkChat } from "./chat-options.ts";
 import { canRunAll, chatToolCall, resultMessage, runTool } from "./chat-tools.ts";
+import { checkMessages } from "./request-check.ts";
 
 /** What answers a conversation. */
 export type ChatModel = Pick<
@@ -45,6 +46,7 @@ export async function* chatEvents(
   messages: readonly ChatMessage[],
   options: ChatCallOptions,
 ): AsyncGenerator<ChatEvent, void> {
+  checkMessages(messages);
   const { roundsMax } = checkChat(options);
   const { tools = [], signal } = options;
   const added: ChatMessage[] = [];
