@@ -10,6 +10,7 @@
  *   token-list.ts   the same after an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
  *   gumbel.ts   noise of tokens, keyed by seed, position and token
+ *   field-names.ts   the names of a schema's fields; nearest-name.ts: the name that was meant
  *   native-file.ts   where native libraries lie
  *   plain-object.ts test for a JSON object
  *   tree-nodes.ts   the size of token trees, which devices and the engine share
@@ -23,6 +24,7 @@
 export { AssertionError, assert } from "./assert.ts";
 export { type Clock, processClock, systemClock, systemTimer, type Timer } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
+export { fieldNames } from "./field-names.ts";
 export { foreignWriter, type Ownership } from "./foreign-writer.ts";
 export { gumbelAt, gumbelOf, tokenWords } from "./gumbel.ts";
 export { IntList, intAt } from "./int-list.ts";
@@ -39,6 +41,7 @@ export {
   nativePackageName,
   nativeRemedy,
 } from "./native-file.ts";
+export { nearestName } from "./nearest-name.ts";
 export { isPlainObject } from "./plain-object.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
 export { TokenList } from "./token-list.ts";

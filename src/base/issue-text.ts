@@ -3,6 +3,7 @@
  * imports no package.
  */
 import { EngineError } from "./errors.ts";
+import { nearestName } from "./nearest-name.ts";
 import { shortText, valueText } from "./value-text.ts";
 
 /** The fields of an issue that messages use; the present ones depend on its code. */
@@ -53,26 +54,55 @@ export function issueText(issue: SettingIssue): string {
   }
 }
 
-/** The problem of one issue of `settings`, with the setting's current value. */
-export function describeIssue(issue: SettingIssue, settings: unknown): SettingProblem {
+/**
+ * The problem of one issue of `settings`, with the setting's current value. `known`: the names of
+ * all fields, dotted, of which the one that was meant is told.
+ */
+export function describeIssue(
+  issue: SettingIssue,
+  settings: unknown,
+  known: readonly string[] = [],
+): SettingProblem {
   const { path = [], message } = issue;
   const [unknownKey] = issue.keys ?? [];
   if (issue.code === "unrecognized_keys" && unknownKey !== undefined) {
-    return { param: shortText(dotted([...path, unknownKey])), text: issueText(issue) };
+    const meant = meantText(dotted(path), unknownKey, known);
+    return { param: shortText(dotted([...path, unknownKey])), text: issueText(issue) + meant };
   }
   const value = path.length === 0 ? undefined : valueAt(settings, path);
-  const current = value === undefined ? "" : `, current value is ${valueText(value)}`;
+  const shown = issue.code === "invalid_type" ? mistypedText(value, issue) : valueText(value);
+  const current = value === undefined ? "" : `, current value is ${shown}`;
   return { param: dotted(path), text: `${message ?? issueText(issue)}${current}` };
 }
 
-/** INVALID_ARGUMENT for the first issue of a schema in `settings`. */
+/** INVALID_ARGUMENT for the first issue of a schema in `settings`; `known` as above. */
 export function invalidSetting(
   refusal: { readonly issues: readonly SettingIssue[] },
   settings: unknown,
+  known: readonly string[] = [],
 ): EngineError {
-  const { param, text } = describeIssue(refusal.issues[0] ?? {}, settings);
+  const { param, text } = describeIssue(refusal.issues[0] ?? {}, settings, known);
   const message = `Cannot use ${param || "options"}: ${text}`;
   return new EngineError("INVALID_ARGUMENT", message, { param, cause: refusal });
+}
+
+/** The field that was probably meant: a close name beside it, or its own name elsewhere. */
+function meantText(parent: string, key: string, known: readonly string[]): string {
+  const prefix = parent === "" ? "" : `${parent}.`;
+  const beside = known
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => name.slice(prefix.length))
+    .filter((name) => !name.includes("."));
+  const near = nearestName(key, beside);
+  if (near !== null) return `; did you mean ${prefix}${near}?`;
+  const elsewhere = known.find((name) => name === key || name.endsWith(`.${key}`));
+  return elsewhere === undefined ? "" : `; did you mean ${elsewhere}?`;
+}
+
+/** A text of the wrong type in quotes; where a list is wanted, which a secret may be, its type. */
+function mistypedText(value: unknown, { expected }: SettingIssue): string {
+  if (typeof value !== "string") return valueText(value);
+  return expected === "array" ? "a text" : JSON.stringify(shortText(value));
 }
 
 /** The bounds of arrays and texts are those of their length. */

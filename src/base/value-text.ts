@@ -16,7 +16,8 @@ export function valueText(value: unknown, most: number = VALUE_LENGTH_MAX): stri
 
 /** The value may be anything: one that JSON cannot express is shown as its type. */
 function jsonOf(value: unknown): string {
-  if (typeof value === "bigint") return String(value);
+  // JSON has no NaN, which it writes as null.
+  if (typeof value === "bigint" || typeof value === "number") return String(value);
   try {
     return JSON.stringify(value) ?? `a ${typeof value}`;
   } catch {

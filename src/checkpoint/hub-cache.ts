@@ -8,6 +8,7 @@
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { EngineError } from "#base";
+import { bundledPath } from "./bundled-models.ts";
 import { longName, shortNameHint } from "./short-names.ts";
 
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -91,18 +92,22 @@ export async function writeReference(repository: CachedRepository, commit: strin
 }
 
 /**
- * The path to open for a model that the user named: a directory or file unchanged, or the snapshot
- * of a downloaded hub model, which may have a short name. Throws MODEL_NOT_FOUND; never downloads.
+ * The path to open for a model that the user named: a directory or file unchanged, a bundled model,
+ * or the snapshot of a downloaded hub model, which may have a short name. Throws MODEL_NOT_FOUND;
+ * never downloads.
  */
 export async function resolveModel(model: string, options: CacheOptions = {}): Promise<string> {
   if (await exists(model)) return resolve(model);
+  const bundled = bundledPath(model);
+  if (bundled !== null) return bundled;
   const name = longName(model) ?? model;
   const path = MODEL_NAME.test(name) ? await findSnapshot(name, options) : null;
   if (path !== null) return path;
   const hint = shortNameHint(model);
-  const remedy = MODEL_NAME.test(name)
-    ? `download it: perigee models pull ${name}`
-    : (hint ?? "check the path, or download a model: perigee models pull ORG/NAME");
+  const isRepository = MODEL_NAME.test(name) && name.includes("/");
+  const remedy = isRepository
+    ? `download it: npx perigee models pull ${name}`
+    : (hint ?? "check the path, or download a model: npx perigee models pull ORG/NAME");
   throw new EngineError(
     "MODEL_NOT_FOUND",
     `Cannot find model: it must be a directory, a file or a downloaded model, current value is ` +

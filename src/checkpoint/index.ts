@@ -25,7 +25,7 @@
  *   weights-identity.ts     tells weight files apart without reading them whole
  *   invalid-file.ts         the error of a broken file
  *   hub*.ts                 downloads, the cache folder, names of models to paths
- *   short-names.ts          short names of repositories
+ *   short-names.ts          short names of repositories; bundled-models.ts: of our own models
  *
  * Invariant: no value of a file is trusted; a count is checked against the bytes left before
  * anything is allocated, and a broken file is an EngineError that names the file and the field.
@@ -34,6 +34,7 @@
  *
  * @module
  */
+export { bundledPath } from "./bundled-models.ts";
 export type { Checkpoint, TokenizerFiles } from "./checkpoint.ts";
 export { type PullOptions, type PullProgress, pullModel } from "./hub.ts";
 export {

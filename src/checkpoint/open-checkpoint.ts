@@ -51,6 +51,6 @@ function notFound(path: string): EngineError {
   return new EngineError(
     "MODEL_NOT_FOUND",
     `Cannot load ${path}: it must be a directory, a .gguf or a .safetensors file, current value ` +
-      "is no such path; check the path, or download a model: perigee models pull ORG/NAME",
+      "is no such path; check the path, or download a model: npx perigee models pull ORG/NAME",
   );
 }

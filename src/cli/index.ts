@@ -30,7 +30,7 @@
  *   cuda-environment.ts, hub-environment.ts   variables and folders of CUDA and of the hub
  *   retention.ts, cache-sizes.ts   retention and sizes of the cache as flags and text
  *   line-reader.ts   lines of untrusted files; camel-case.ts: names of their fields
- *   byte-size.ts     sizes with units; nearest-name.ts: the name that was meant
+ *   byte-size.ts     sizes with units
  *   terminal-text.ts untrusted text made safe for a terminal
  *   start-lines.ts, loading-bar.ts   what `serve` prints while it starts
  *   freed-memory.ts  returns freed memory to the system

@@ -1,18 +1,20 @@
 import { randomUUID } from "node:crypto";
-import { warnOnStandardError } from "#base";
+import { EngineError, warnOnStandardError } from "#base";
 import {
   bundledModel,
   chatEvents,
   chatResult,
   checkMessages,
+  checkModel,
   describe,
   EngineClient,
   embeddingFingerprint,
   generateAll,
+  joinedClient,
   kvEventsOf,
   LazyStream,
-  linkOver,
   type ModelFiles,
+  type ModelParts,
   type ModelText,
   modelPaths,
   nameOf,
@@ -67,25 +69,14 @@ import { sequencesOf } from "#sampling";
 /** `LLM.load`'s options: the engine's, and callbacks. */
 export interface LlmOptions extends LoadOptions {
   /** Receives warnings, e.g. that a native library is missing. Default: standard error. */
-  readonly onWarning?: (message: string) => void;
+  readonly onWarning?: ((message: string) => void) | undefined;
   /** Receives the progress of the slow parts of loading. */
-  readonly onProgress?: (progress: LoadProgress) => void;
+  readonly onProgress?: ((progress: LoadProgress) => void) | undefined;
   /**
    * A model of the same files, not closed yet: its tokenizer, templates and text threads are
    * shared. Default: none, the model has its own.
    */
-  readonly textOf?: LLM;
-}
-
-/** The model's files, and how it was loaded. */
-interface ModelParts extends ModelFiles {
-  /** Path of the model's files. */
-  readonly path: string;
-  /** Text of a chat template instead of the model's own. */
-  readonly template: string | null;
-  readonly settings: EngineOptions;
-  readonly phases: readonly LoadPhase[];
-  readonly onWarning: (message: string) => void;
+  readonly textOf?: LLM | undefined;
 }
 
 /**
@@ -117,6 +108,10 @@ export class LLM implements ServedModel, AsyncDisposable {
   #embeddingFingerprint: Promise<string> | null = null;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
+    if (!(client instanceof EngineClient)) {
+      const message = "Cannot construct a model: it is loaded; await LLM.load(model, options)";
+      throw new EngineError("INVALID_ARGUMENT", message);
+    }
     this.#client = client;
     this.#settings = parts.settings;
     this.#text = parts.text;
@@ -151,6 +146,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    */
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
     const { onWarning = warnOnStandardError, onProgress, textOf = null, ...rest } = options;
+    checkModel(model);
     const wanted = parseEngineOptions(rest);
     const name = wanted.servedName ?? nameOf(model);
     const { chatTemplate } = wanted;
@@ -183,16 +179,8 @@ export class LLM implements ServedModel, AsyncDisposable {
    * ends only its own requests. Throws what reading the files throws.
    */
   static async join(connection: ModelConnection): Promise<LLM> {
-    const { client: number, port, path, template, info } = connection;
-    const { kvCache, ...others } = connection.settings;
-    const settings = { ...others, kvCache: { ...kvCache, eventBufferMax: 0 } };
-    const client = new EngineClient(
-      linkOver(port),
-      () => {},
-      new KvEventLog(1),
-      () => {},
-      number,
-    );
+    const { path, template, info } = connection;
+    const { client, settings } = joinedClient(connection);
     try {
       // The thread that loaded the model has already reported these warnings.
       const files = await readFiles(path, {
@@ -250,7 +238,13 @@ export class LLM implements ServedModel, AsyncDisposable {
   /**
    * Completes any number of prompts; results are in the prompts' order. Options are checked first,
    * even without prompts. Rejects with the first failure, after cancelling the other prompts.
+   * Without `maxTokens` a completion has at most 16 tokens.
    */
+  async generate(prompt: Prompt, options?: GenerateOptions): Promise<[GenerateResult]>;
+  async generate(
+    prompts: Prompt | readonly Prompt[],
+    options?: GenerateOptions,
+  ): Promise<GenerateResult[]>;
   async generate(
     prompts: Prompt | readonly Prompt[],
     options: GenerateOptions = {},
@@ -330,8 +324,16 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** One vector per input, made of its last hidden states as `info.embedding` specifies. */
-  async embed(inputs: readonly Prompt[], options: EmbedTextOptions = {}): Promise<EmbedResult[]> {
-    return this.#vectors.embed(inputs, options);
+  async embed(input: Prompt, options?: EmbedTextOptions): Promise<[EmbedResult]>;
+  async embed(
+    inputs: Prompt | readonly Prompt[],
+    options?: EmbedTextOptions,
+  ): Promise<EmbedResult[]>;
+  async embed(
+    inputs: Prompt | readonly Prompt[],
+    options: EmbedTextOptions = {},
+  ): Promise<EmbedResult[]> {
+    return this.#vectors.embed(isList(inputs) ? inputs : [inputs], options);
   }
 
   /**

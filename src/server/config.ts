@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { invalidSetting, issueText } from "#base";
+import { fieldNames, invalidSetting, issueText } from "#base";
 import { CALL_FORMATS, REASONING_FORMATS } from "#chat";
 import { httpFields } from "./http-config.ts";
 
@@ -185,5 +185,5 @@ export type ServerConfig = z.output<typeof ServerOptions>;
 export function parseServerConfig(options: ServerOptions): ServerConfig {
   const parsed = ServerOptions.safeParse(options, { error: issueText });
   if (parsed.success) return parsed.data;
-  throw invalidSetting(parsed.error, options);
+  throw invalidSetting(parsed.error, options, fieldNames(ServerOptions));
 }

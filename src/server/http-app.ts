@@ -167,7 +167,16 @@ function answerFailures(app: FastifyInstance): void {
     const path = request.url.split("?", 1)[0] ?? "";
     const allowed = METHODS.filter((method) => app.findRoute({ method, url: path }) !== null);
     if (allowed.length === 0) {
-      throw new HttpError(404, "not_found", `Cannot find ${path}: there is no such endpoint`);
+      // A base URL without /v1 is the commonest slip of OpenAI's clients.
+      const isKnown = METHODS.some(
+        (method) => app.findRoute({ method, url: `/v1${path}` }) !== null,
+      );
+      const hint = isKnown ? `; it is /v1${path}: clients' base URL ends in /v1` : "";
+      throw new HttpError(
+        404,
+        "not_found",
+        `Cannot find ${path}: there is no such endpoint${hint}`,
+      );
     }
     reply.header("allow", allowed.join(", "));
     throw new HttpError(

@@ -90,6 +90,13 @@ export class HttpError extends Error {
   }
 }
 
+/** A wrong field by the name that its client sent: `maxTokens` is not told as `max_tokens`. */
+export class SentFieldError extends EngineError {
+  constructor(param: string, message: string) {
+    super("INVALID_ARGUMENT", message, { param });
+  }
+}
+
 /** Any thrown value as an answer. The message of a status 500 appears only in the log. */
 export function httpFailure(thrown: unknown): HttpFailure {
   if (thrown instanceof EngineError) return engineFailure(thrown);
@@ -104,7 +111,7 @@ function engineFailure(error: EngineError): HttpFailure {
   const { code, message, param, retryAfterSeconds } = error;
   const mapping = { ...HTTP_ERRORS[code], ...(retryAfterSeconds && { retryAfterSeconds }) };
   if (param === null) return failure(mapping, error);
-  const field = requestNames(param);
+  const field = error instanceof SentFieldError ? param : requestNames(param);
   return failure(mapping, message.replaceAll(param, field), field);
 }
 

@@ -40,8 +40,9 @@ export class Listener {
       }
       return new Listener(servers, target);
     } catch (error) {
-      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; ${remedyOf(error)}`;
-      throw new EngineError("IO", message, { cause: error, param: "port" });
+      const [param, remedy] = remedyOf(error);
+      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; ${remedy}`;
+      throw new EngineError("IO", message, { cause: error, param });
     }
   }
 
@@ -64,15 +65,6 @@ export class Listener {
   }
 }
 
-/** What helps where an address cannot be used. */
-function remedyOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : null;
-  if (code === "EADDRNOTAVAIL") return "choose an address of this machine";
-  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "check the name";
-  if (code === "EACCES") return "choose a port of 1024 or more, or grant CAP_NET_BIND_SERVICE";
-  return "choose another port";
-}
-
 async function addressesOf(host: string): Promise<string[]> {
   if (host !== LOCALHOST) return [host];
   return (await lookup(host, { all: true })).map(({ address }) => address);
@@ -92,4 +84,15 @@ function listen(host: string, port: number): Promise<Server> {
       resolve(server);
     });
   });
+}
+
+/** The option that is wrong, and what to do about it. */
+function remedyOf(error: unknown): [param: string, remedy: string] {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  if (code === "EACCES") {
+    return ["port", "choose a port above 1023, or grant CAP_NET_BIND_SERVICE"];
+  }
+  if (code === "EADDRINUSE") return ["port", "choose another port"];
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return ["host", "check the name"];
+  return ["host", "choose an address of this machine, such as 127.0.0.1 or 0.0.0.0"];
 }

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from "fastify
 import { EngineError, messageOf } from "#base";
 import type { Call } from "./context.ts";
 import type { EndedRequest } from "./ended-request.ts";
-import type { HttpFailure } from "./http-errors.ts";
+import { HttpError, type HttpFailure } from "./http-errors.ts";
 
 /** The status that proxies log for a client that disconnected; it is never sent. */
 const hungUpStatus = 499;

@@ -91,6 +91,7 @@ export async function startServer(
   options: ServerOptions = {},
   how: Serving = {},
 ): Promise<RunningServer> {
+  requireModel(model);
   const mayConnect = model.connect !== undefined;
   const reserved = await reserveServer(mayConnect ? options : { ...options, answeringThreads: 0 });
   try {
@@ -99,6 +100,15 @@ export async function startServer(
     await reserved.close();
     throw error;
   }
+}
+
+/** JavaScript callers may pass the options alone. Throws INVALID_ARGUMENT. */
+function requireModel(model: unknown): asserts model is ServedModel {
+  if (typeof model === "object" && model !== null && "info" in model && "health" in model) return;
+  const message =
+    "Cannot start a server: the first argument must be a loaded model, it is none; " +
+    "startServer(await LLM.load(), options)";
+  throw new EngineError("INVALID_ARGUMENT", message, { param: "model" });
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Vocabulary } from "./vocabulary.ts";
 
 export interface DecodeOptions {
   /** Leave out special tokens (true by default). */
-  readonly skipSpecialTokens?: boolean;
+  readonly skipSpecialTokens?: boolean | undefined;
   /** Special tokens that are not left out; a short list. */
   readonly shownTokenIds?: readonly number[];
   /**

@@ -313,6 +313,11 @@ describe("a model's name", () => {
     await expect(resolveModel(NAME, { cacheDir, revision: "v2" })).rejects.toThrow(NAME);
   });
 
+  test("is a model of this package, unless there is a path of that name", async () => {
+    expect(await resolveModel("pocket")).toBe(join(process.cwd(), "models/pocket"));
+    await expect(resolveModel("nosuch")).rejects.toThrow("check the path, or download a model");
+  });
+
   test("is refused with the command that downloads it", async () => {
     const cacheDir = scratchFolder();
     const absent = resolveModel("acme/absent", { cacheDir });

@@ -270,6 +270,7 @@ describe("options", () => {
           text: { type: "string" },
           unit: { enum: ["c", "f"] },
           list: { type: "array", items: { type: "number" } },
+          note: { type: ["string", "null"] },
           inner: { type: "object", properties: { on: { type: "boolean" } }, required: ["on"] },
         },
         required: ["text", "unit", "inner"],
@@ -278,6 +279,7 @@ describe("options", () => {
         expectTypeOf(args.text).toEqualTypeOf<string>();
         expectTypeOf(args.unit).toEqualTypeOf<"c" | "f">();
         expectTypeOf(args.list).toEqualTypeOf<readonly number[] | undefined>();
+        expectTypeOf(args.note).toEqualTypeOf<string | null | undefined>();
         expectTypeOf(args.inner.on).toEqualTypeOf<boolean>();
       },
     });

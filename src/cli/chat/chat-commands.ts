@@ -1,7 +1,6 @@
 /** Lines of a chat that begin with a slash: what they do, and what they answer. */
-import { EngineError } from "#base";
+import { EngineError, nearestName } from "#base";
 import type { LLM } from "#engine";
-import { nearestName } from "../nearest-name.ts";
 import type { ChatSettings } from "./chat-settings.ts";
 import type { AnswerStats, Conversation } from "./conversation.ts";
 import { loadTranscript, saveTranscript } from "./transcript.ts";

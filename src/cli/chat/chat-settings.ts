@@ -1,9 +1,8 @@
 /** Sampling settings that change while one chats: `/set temperature 0.2`. */
 import { Command, InvalidArgumentError, type Option } from "commander";
-import { EngineError } from "#base";
+import { EngineError, nearestName } from "#base";
 import type { GenerateOptions } from "#engine";
 import type { FlagValues, SchemaFlags } from "../flags.ts";
-import { nearestName } from "../nearest-name.ts";
 
 type Parse = (text: string, previous: unknown) => unknown;
 

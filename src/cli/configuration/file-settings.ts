@@ -1,6 +1,7 @@
 /** What a file of settings says for one command: keys above sections, then its sections' own. */
+
 import type { Command } from "commander";
-import { nearestName } from "../nearest-name.ts";
+import { nearestName } from "#base";
 import { keysOf, nameOf, pathTo, sectionsOf, withDescendants } from "./command-path.ts";
 import { type Place, refusal } from "./settings-text.ts";
 import type { YamlEntries, YamlNode } from "./yaml-tree.ts";

@@ -1,6 +1,6 @@
 /** Values of a file as values of flags, with the line and the remedy where they are none. */
 import { InvalidArgumentError, type Option } from "commander";
-import { shortText } from "#base";
+import { nearestName, shortText } from "#base";
 import { bytesOfText, isSizeFlag, SIZE_WANTED, sizeProblem } from "../byte-size.ts";
 import {
   type FieldSchema,
@@ -10,7 +10,6 @@ import {
   SettingOption,
   SwitchOption,
 } from "../flag-option.ts";
-import { nearestName } from "../nearest-name.ts";
 import { refusal } from "./settings-text.ts";
 import { plainValue, type YamlNode } from "./yaml-tree.ts";
 

@@ -1,6 +1,6 @@
 /** Variables that nothing reads, whose names are close to those of settings. */
 import type { Command } from "commander";
-import { nearestName } from "../nearest-name.ts";
+import { nearestName } from "#base";
 import { CONFIG_VARIABLE, type Environment, variableOf } from "./apply.ts";
 import { keysOf, withDescendants } from "./command-path.ts";
 import type { AllCommands } from "./file-settings.ts";

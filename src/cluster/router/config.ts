@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { invalidSetting, issueText } from "#base";
+import { fieldNames, invalidSetting, issueText } from "#base";
 import { ROUTING_POLICIES } from "#cluster/routing";
 import { httpFields } from "#server";
 
@@ -253,5 +253,5 @@ export type RouterConfig = z.output<typeof RouterOptions>;
 export function parseRouterConfig(options: RouterOptions): RouterConfig {
   const parsed = RouterOptions.safeParse(options, { error: issueText });
   if (parsed.success) return parsed.data;
-  throw invalidSetting(parsed.error, options);
+  throw invalidSetting(parsed.error, options, fieldNames(RouterOptions));
 }

@@ -90,8 +90,11 @@ function checkedTools(tools: readonly ChatTool[]): readonly ChatTool[] {
 function checkedTool(tool: unknown, param: string, budget: JsonBudget): ChatTool {
   if (!isPlainObject(tool)) throw wrongKind(param, "an object with a name", tool);
   const { name, description, parameters, run } = tool;
+  if (name === undefined && "function" in tool) {
+    throw refused(`${param}.function`, "is OpenAI's form: give { name, description, parameters }");
+  }
   if (typeof name !== "string" || !NAME.test(name)) {
-    throw refused(`${param}.name`, "must be 1 to 64 letters, digits, _ . or -");
+    throw wrongKind(`${param}.name`, "1 to 64 letters, digits, _ . or -", name);
   }
   if (description !== undefined && typeof description !== "string") {
     throw wrongKind(`${param}.description`, "a string", description);

@@ -46,8 +46,8 @@ export async function* chatEvents(
   messages: readonly ChatMessage[],
   options: ChatCallOptions,
 ): AsyncGenerator<ChatEvent, void> {
-  const { roundsMax, tools } = checkChat(options);
   checkMessages(messages);
+  const { roundsMax, tools } = checkChat(options);
   const { signal } = options;
   const added: ChatMessage[] = [];
   let usage = NO_USAGE;

@@ -169,7 +169,7 @@ export class EngineClient {
     }
     throw new EngineError(
       "ENGINE_DEAD",
-      `Cannot run: the engine has stopped (${this.#health.reason})`,
+      `Cannot run: the engine has stopped (${this.#health.reason}); load the model again`,
     );
   }
 

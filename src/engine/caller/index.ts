@@ -22,6 +22,7 @@
  *                       embedding-fingerprint.ts: which models make comparable vectors
  *   lazy-stream.ts      a stream that is opened when it is first read
  *   engine-client.ts    passes each message of the engine to its request
+ *   joined-client.ts    a client of a model that another thread loaded
  *   link.ts             the connection to the engine's thread
  *   kv-events.ts        events of the cache, for readers on this thread
  *   abort-listener.ts   lets many requests listen to one signal
@@ -37,14 +38,15 @@ export { embeddingFingerprint } from "./embedding-fingerprint.ts";
 export { EngineClient } from "./engine-client.ts";
 export { generateAll } from "./generate-all.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
+export { joinedClient } from "./joined-client.ts";
 export { kvEventsOf } from "./kv-events.ts";
 export { LazyStream } from "./lazy-stream.ts";
 export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts";
-export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
+export { describe, type ModelFiles, type ModelParts, nameOf, readFiles } from "./model-files.ts";
 export { modelPaths } from "./model-paths.ts";
 export { ModelText } from "./model-text.ts";
 export { promptLogits } from "./prompt-logits.ts";
-export { checkMessages } from "./request-check.ts";
+export { checkMessages, checkModel } from "./request-check.ts";
 export {
   RequestStarter,
   requestName,

@@ -2,7 +2,13 @@
 import { basename, dirname } from "node:path";
 import { systemClock, systemTimer } from "#base";
 import { openCheckpoint } from "#checkpoint";
-import { type EngineInfo, type EngineOptions, type ModelInfo, warnOnce } from "#engine/protocol";
+import {
+  type EngineInfo,
+  type EngineOptions,
+  type LoadPhase,
+  type ModelInfo,
+  warnOnce,
+} from "#engine/protocol";
 import type { TextLimits } from "#tokenizer";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
 import { ModelText, type ModelTextOptions } from "./model-text.ts";
@@ -11,6 +17,17 @@ import { ModelText, type ModelTextOptions } from "./model-text.ts";
 export interface ModelFiles {
   readonly text: ModelText;
   readonly defaultSampling: SamplingDefaults;
+}
+
+/** The model's files, and how it was loaded. */
+export interface ModelParts extends ModelFiles {
+  /** Path of the model's files. */
+  readonly path: string;
+  /** Text of a chat template instead of the model's own. */
+  readonly template: string | null;
+  readonly settings: EngineOptions;
+  readonly phases: readonly LoadPhase[];
+  readonly onWarning: (message: string) => void;
 }
 
 /** How the files are to be read. */

@@ -1,6 +1,12 @@
-import { EngineError, invalidSetting, issueText } from "#base";
-import type { ChatMessage, Prompt } from "#engine/protocol";
+import { EngineError, fieldNames, invalidSetting, issueText } from "#base";
+import type { ChatCallOptions, ChatMessage, GenerateOptions, Prompt } from "#engine/protocol";
 import { paramsOf, type SamplingOptions, SamplingParams } from "#sampling";
+
+/** Options of a call beside those of sampling. */
+const CALL_FIELDS: readonly (keyof GenerateOptions | keyof ChatCallOptions)[] = [
+  ...(["signal", "cacheSalt", "retention", "priority", "kvSource", "requestId"] as const),
+  ...(["returnKvByteSeconds", "tools", "toolChoice", "thinking", "roundsMax"] as const),
+];
 
 /** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
 export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
@@ -20,7 +26,7 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
 function parsed(options: SamplingOptions): SamplingParams {
   const result = SamplingParams.safeParse(options, { error: issueText });
   if (result.success) return result.data;
-  throw invalidSetting(result.error, options);
+  throw invalidSetting(result.error, options, [...fieldNames(SamplingParams), ...CALL_FIELDS]);
 }
 
 /**
@@ -81,17 +87,34 @@ function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void
   );
 }
 
+/** JavaScript callers may pass options as a model. Throws INVALID_ARGUMENT. */
+export function checkModel(model: unknown): asserts model is string {
+  if (typeof model === "string") return;
+  const remedy = "options come behind it: LLM.load(bundledModel, options)";
+  throw wrongKind("model", "a path or the name of a downloaded model", model, remedy);
+}
+
 /** JavaScript callers may pass any value as a prompt. Throws INVALID_ARGUMENT. */
 export function checkPrompt(prompt: unknown): asserts prompt is Prompt {
   if (typeof prompt === "string") return;
   const { promptTokenIds } = (prompt ?? {}) as { promptTokenIds?: unknown };
   if (Array.isArray(promptTokenIds) || ArrayBuffer.isView(promptTokenIds)) return;
-  throw wrongKind("prompt", "text or { promptTokenIds: [...] }", prompt);
+  throw wrongKind("prompt", "text or { promptTokenIds: [...] }", prompt, promptRemedy(prompt));
+}
+
+function promptRemedy(prompt: unknown): string | undefined {
+  if (Array.isArray(prompt)) return "give one prompt, or call generate() or streams() for a list";
+  const isMessage = typeof prompt === "object" && prompt !== null && "role" in prompt;
+  return isMessage ? "give conversations to chat(), or to chatPrompt() first" : undefined;
 }
 
 /** A conversation is a list of objects; the template checks their contents. */
 export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
   if (!Array.isArray(messages)) throw wrongKind("messages", "a list of messages", messages);
+  if (messages.length === 0) {
+    const message = "Cannot use messages: must have at least one message, there is none";
+    throw new EngineError("INVALID_ARGUMENT", message, { param: "messages" });
+  }
   const wrong = messages.findIndex((message) => typeof message !== "object" || message === null);
   if (wrong < 0) return;
   throw wrongKind(`messages[${wrong}]`, "an object with a role", messages[wrong]);
@@ -126,12 +149,30 @@ export function checkText(param: string, value: unknown): void {
   throw new EngineError("INVALID_ARGUMENT", message, { param });
 }
 
-/** The error for an option of the wrong type. */
-export function wrongKind(param: string, wanted: string, value: unknown): EngineError {
-  const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
-  const shown = typeof value === "number" ? String(value) : kind;
-  const message = `Cannot use ${param}: must be ${wanted}, current value is ${shown}`;
+/** The error for an option of the wrong type, perhaps with what to do. */
+export function wrongKind(
+  param: string,
+  wanted: string,
+  value: unknown,
+  remedy?: string,
+): EngineError {
+  const end = remedy === undefined ? "" : `; ${remedy}`;
+  const current = kindText(value) + end;
+  const message = `Cannot use ${param}: must be ${wanted}, current value is ${current}`;
   return new EngineError("INVALID_ARGUMENT", message, { param });
+}
+
+/** Longer texts are rather prompts than words of an option. */
+const SHOWN_UNITS_MAX = 24;
+
+/** Numbers and short texts as they are, of other values the kind. */
+function kindText(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object") return "an object";
+  if (typeof value === "number") return String(value);
+  const isWord = typeof value === "string" && value.length <= SHOWN_UNITS_MAX;
+  return isWord ? JSON.stringify(value) : `a ${typeof value}`;
 }
 
 /** Shorter prompts are left to the engine, whose error also says what limits the context. */

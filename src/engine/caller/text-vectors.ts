@@ -19,7 +19,7 @@ import { boundedMap } from "./bounded-map.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { pairIds } from "./pair-ids.ts";
 import { plainIds } from "./plain-ids.ts";
-import { checkSignal } from "./request-check.ts";
+import { checkSignal, wrongKind } from "./request-check.ts";
 import type { RequestStarter } from "./request-starter.ts";
 
 /** Where vectors come from. */
@@ -62,6 +62,7 @@ export class TextVectors {
   ): Promise<EmbedResult[]> {
     const { info, atOnce, warn } = this.#scope;
     checkSignal(signal);
+    if (!Array.isArray(inputs)) throw wrongKind("inputs", "a text or a list of texts", inputs);
     if (info.pairScoring !== null) throw scoresAlone(info);
     warnOfGuess(info, warn);
     const own = promptName === undefined ? "" : promptOf(info, promptName);
@@ -194,7 +195,9 @@ interface Crossing extends ScoreOptions {
 
 /** Throws INVALID_ARGUMENT. */
 function pairsOf(queries: string | readonly string[], texts: readonly string[]): Pairs {
+  if (!Array.isArray(texts)) throw wrongKind("texts", "a list of texts", texts);
   const list = typeof queries === "string" ? [queries] : queries;
+  if (!Array.isArray(list)) throw wrongKind("queries", "a text or a list of texts", list);
   if (list.length === 1 || list.length === texts.length) return { queries: list, texts };
   throw new EngineError(
     "INVALID_ARGUMENT",

@@ -38,9 +38,9 @@ export interface TokenPrompt {
    * the other engine would have made. Results contain what is new. Prompt log-probabilities are not
    * made again. Not for beam search; without effect on embeddings.
    */
-  readonly generated?: readonly GeneratedTokens[];
+  readonly generated?: readonly GeneratedTokens[] | undefined;
   /** An integer: seeds the prompt's sequences where the options have no seed. */
-  readonly seed?: number;
+  readonly seed?: number | undefined;
 }
 
 /** What has been generated of one sequence. */
@@ -54,19 +54,19 @@ export interface GeneratedTokens {
 /** Sampling options, and options of the request as a whole. */
 export interface GenerateOptions extends SamplingOptions {
   /** Cancels the request within one step; it rejects with the signal's reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Requests with another salt never share cached blocks. Not empty. */
-  readonly cacheSalt?: string;
+  readonly cacheSalt?: string | undefined;
   /** How long the request's blocks stay cached, by ranges of its tokens. Default: unspecified. */
-  readonly retention?: RetentionOptions | RetentionConfig;
+  readonly retention?: RetentionOptions | RetentionConfig | undefined;
   /** An integer: smaller ones run first where the scheduler's policy is `priority`. */
-  readonly priority?: number;
+  readonly priority?: number | undefined;
   /** An engine of equal model, settings and `kvTransfer` that gives keys and values; or none. */
-  readonly kvSource?: KvSourceOptions;
+  readonly kvSource?: KvSourceOptions | undefined;
   /** Tell what it occupies (`kvByteSeconds`), which differs from run to run. Default: false. */
-  readonly returnKvByteSeconds?: boolean;
+  readonly returnKvByteSeconds?: boolean | undefined;
   /** A name for metrics and results; not in use by another request. Default: a fresh one. */
-  readonly requestId?: string;
+  readonly requestId?: string | undefined;
 }
 
 /** How good a beam is. */
@@ -146,7 +146,8 @@ export interface GenerateResult extends PromptInfo {
 
 /** A turn of a conversation, as the chat template reads it; further fields go to the template. */
 export interface ChatMessage {
-  readonly role: string;
+  /** A template may know further ones. */
+  readonly role: "system" | "user" | "assistant" | "tool" | (string & Record<never, never>);
   readonly content?: string | readonly unknown[] | null;
   readonly [field: string]: unknown;
 }
@@ -191,31 +192,31 @@ export interface ModelInfo {
 /** Options of a conversation's prompt. */
 export interface ChatOptions extends GenerateOptions {
   /** OpenAI-style tool definitions, handed to the chat template. */
-  readonly tools?: readonly unknown[];
+  readonly tools?: readonly unknown[] | undefined;
   /** Replaces the model's own template. */
-  readonly chatTemplate?: string;
+  readonly chatTemplate?: string | undefined;
   /** Extra variables for the template, e.g. `enable_thinking`. */
-  readonly templateVariables?: Readonly<Record<string, unknown>>;
+  readonly templateVariables?: Readonly<Record<string, unknown>> | undefined;
   /** Open the assistant's turn. Default: true, unless the final message is continued. */
-  readonly addGenerationPrompt?: boolean;
+  readonly addGenerationPrompt?: boolean | undefined;
   /** Leave the last message open, for the model to continue. Default: false. */
-  readonly continueFinalMessage?: boolean;
+  readonly continueFinalMessage?: boolean | undefined;
   /** Refuse a conversation that certainly has more tokens. Default: no limit. */
-  readonly tokensMax?: number | null;
+  readonly tokensMax?: number | null | undefined;
 }
 
 /** How a text is encoded. */
 export interface EncodeTextOptions {
   /** Add the special tokens that the model expects (`<s>`, `[CLS]`); true by default. */
-  readonly addSpecialTokens?: boolean;
+  readonly addSpecialTokens?: boolean | undefined;
   /** Of the request: its text and those of other salts are no help to each other. Default: none. */
-  readonly cacheSalt?: string | null;
+  readonly cacheSalt?: string | null | undefined;
   /** Refuse a text that certainly has more tokens, without encoding it. Default: no limit. */
-  readonly tokensMax?: number | null;
+  readonly tokensMax?: number | null | undefined;
   /** Name of the text in error messages; `prompt` by default. */
-  readonly param?: string;
+  readonly param?: string | undefined;
   /** Rejects with its reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Ids that a model expects around a text, e.g. `[CLS]` and `[SEP]`; none where it needs none. */
@@ -227,9 +228,9 @@ export interface TextFrame {
 /** How ids become text. */
 export interface DecodeTextOptions {
   /** Leave out special tokens; true by default. */
-  readonly skipSpecialTokens?: boolean;
+  readonly skipSpecialTokens?: boolean | undefined;
   /** Rejects with its reason, where decoding may take long. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The text side of a model. All but short texts are encoded and decoded on other threads. */

@@ -16,9 +16,9 @@ export interface ToolRun {
 export interface ChatTool {
   /** 1 to 64 letters, digits, `_`, `.` or `-`. */
   readonly name: string;
-  readonly description?: string;
+  readonly description?: string | undefined;
   /** The schema of the arguments, an object's. Default: the tool takes none. */
-  readonly parameters?: ToolSchema;
+  readonly parameters?: ToolSchema | undefined;
   /**
    * Runs a call. What it returns goes back to the model, as JSON unless it is a text; what it
    * throws too. Without it a call ends the chat, and is in the result's `toolCalls`.
@@ -41,7 +41,16 @@ export type ValueOf<Schema> = Schema extends { readonly const: infer Value }
             ? readonly ValueOf<Items>[]
             : Schema extends { readonly type: "object" }
               ? ArgumentsOf<Schema>
-              : unknown;
+              : Schema extends { readonly type: "null" }
+                ? null
+                : Schema extends { readonly type: readonly (infer Kind)[] }
+                  ? ValueOfKind<Schema, Kind>
+                  : unknown;
+
+/** The same for one of the types that a schema lists. */
+type ValueOfKind<Schema, Kind> = Kind extends string
+  ? ValueOf<Omit<Schema, "type"> & { readonly type: Kind }>
+  : unknown;
 
 type RequiredOf<Schema> = Schema extends { readonly required: readonly (infer Name)[] }
   ? Name
@@ -90,19 +99,19 @@ export interface ChatToolCall {
 export interface ChatCallOptions
   extends Omit<GenerateOptions, "n" | "beamWidth" | "logprobs" | "promptLogprobs">,
     Pick<ChatOptions, "chatTemplate" | "templateVariables"> {
-  readonly tools?: readonly ChatTool[];
+  readonly tools?: readonly ChatTool[] | undefined;
   /** `required`: at least one call in the first round; `{ name }`: one of it. Default: auto. */
-  readonly toolChoice?: "auto" | "none" | "required" | { readonly name: string };
+  readonly toolChoice?: "auto" | "none" | "required" | { readonly name: string } | undefined;
   /** False: at most one call a round. Default: true. */
-  readonly parallelToolCalls?: boolean;
+  readonly parallelToolCalls?: boolean | undefined;
   /** Most answers that the model gives while its calls are run. Default: 8. */
-  readonly roundsMax?: number;
+  readonly roundsMax?: number | undefined;
   /** Sets `enable_thinking` of the chat template. Default: the template's. */
-  readonly thinking?: boolean;
+  readonly thinking?: boolean | undefined;
   /** How the model writes calls. Default: by the chat template. */
-  readonly toolCallFormat?: CallFormatName;
+  readonly toolCallFormat?: CallFormatName | undefined;
   /** How thinking is told from the answer. Default: by the chat template. */
-  readonly reasoningFormat?: ReasoningFormatName | "none";
+  readonly reasoningFormat?: ReasoningFormatName | "none" | undefined;
 }
 
 /** Tokens of a chat, of all rounds together. */

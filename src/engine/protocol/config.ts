@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { invalidSetting, issueText } from "#base";
+import { fieldNames, invalidSetting, issueText } from "#base";
 import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
 import { DRAFT_KINDS, DRAFT_LENGTH_MAX, DRAFT_WIDTH_MAX, GrammarOptions } from "#sampling";
 import { SchedulerConfig } from "#scheduler";
@@ -396,5 +396,5 @@ export type LoadOptions = z.input<typeof EngineOptions>;
 export function parseEngineOptions(options: LoadOptions): EngineOptions {
   const result = EngineOptions.safeParse(options, { error: issueText });
   if (result.success) return result.data;
-  throw invalidSetting(result.error, options);
+  throw invalidSetting(result.error, options, fieldNames(EngineOptions));
 }

@@ -31,11 +31,11 @@ export interface PairScoringInfo {
 /** How pairs are scored. */
 export interface ScoreOptions {
   /** Rejects with its reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** A pair's tokens at most, special ones included. Default: the model's. */
-  readonly tokensMax?: number;
+  readonly tokensMax?: number | undefined;
   /** A cross-encoder's output as it is, without its activation. Default: false. */
-  readonly raw?: boolean;
+  readonly raw?: boolean | undefined;
 }
 
 /** How well two texts go together; larger is better. */
@@ -48,16 +48,16 @@ export interface ScoreResult {
 /** How texts are embedded. */
 export interface EmbedTextOptions {
   /** Rejects with its reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** One of `EmbeddingInfo.prompts`, put before each text. Default: none is. */
-  readonly promptName?: string;
+  readonly promptName?: string | undefined;
   /** Words to put before each text instead. Token ids stay as they are. */
-  readonly prompt?: string;
+  readonly prompt?: string | undefined;
   /**
    * Cut longer texts off instead of refusing them: at `EmbeddingInfo.tokensMax`, or at so many
    * tokens if that is less. Default: false.
    */
-  readonly truncate?: boolean | number;
+  readonly truncate?: boolean | number | undefined;
 }
 
 /** One input's vector. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { invalidSetting, issueText } from "#base";
+import { fieldNames, invalidSetting, issueText } from "#base";
 
 /** How questions are answered. */
 export const AskSettings = z.strictObject({
@@ -75,5 +75,5 @@ export type AskFields = z.input<typeof AskSettings>;
 export function parseAskSettings(fields: unknown): AskSettings {
   const result = AskSettings.safeParse(fields, { error: issueText });
   if (result.success) return result.data;
-  throw invalidSetting(result.error, fields);
+  throw invalidSetting(result.error, fields, fieldNames(AskSettings));
 }

@@ -3,7 +3,7 @@
 /** How a call may be cancelled. */
 export interface EmbedOptions {
   /** Rejects with its reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

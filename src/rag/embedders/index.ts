@@ -10,7 +10,6 @@
  *                         remote-call.ts one request, remote-vectors.ts its answer
  *   token-count.ts        tokens of texts of any length
  *   local-reranker.ts     a cross-encoder in this process
- *   bundled-path.ts       where models that come with the package are
  *   known-prompts.ts      prompts that go with a model's name
  *   unit-vector.ts        the first elements of a vector, of length 1
  *

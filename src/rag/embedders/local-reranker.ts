@@ -1,7 +1,5 @@
-import { existsSync } from "node:fs";
 import { EngineError } from "#base";
 import { LLM, type LlmOptions } from "#engine";
-import { bundledPath } from "./bundled-path.ts";
 import type { EmbedOptions } from "./embedder.ts";
 import type { Reranker } from "./reranker.ts";
 
@@ -21,8 +19,7 @@ export class LocalReranker implements Reranker {
    * `LLM.load` does, and with UNSUPPORTED_MODEL for a model that is none.
    */
   static async open(model: string, engine: LlmOptions = {}): Promise<LocalReranker> {
-    const path = (existsSync(model) ? null : bundledPath(model)) ?? model;
-    const llm = await LLM.load(path, engine);
+    const llm = await LLM.load(model, engine);
     try {
       return LocalReranker.of(llm, model);
     } catch (error) {

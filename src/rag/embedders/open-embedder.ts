@@ -1,6 +1,4 @@
-import { existsSync } from "node:fs";
 import { EngineError } from "#base";
-import { bundledPath } from "./bundled-path.ts";
 import type { Embedder } from "./embedder.ts";
 import type { EmbedderOptions } from "./embedder-options.ts";
 import { LocalEmbedder } from "./local-embedder.ts";
@@ -26,8 +24,7 @@ export async function openEmbedder(what: string, options: EmbedderOptions = {}):
     if (remote === undefined) throw namesNoModel();
     return RemoteEmbedder.open(what, { ...options, remote });
   }
-  const path = (existsSync(what) ? null : bundledPath(what)) ?? what;
-  return LocalEmbedder.open(path, { ...options, name: what });
+  return LocalEmbedder.open(what, { ...options, name: what });
 }
 
 function namesNoModel(): EngineError {

@@ -22,16 +22,16 @@ export interface IngestOptions {
    * The folder that names of documents begin at; the working folder by default. Names of files
    * elsewhere are their absolute paths.
    */
-  readonly base?: string;
+  readonly base?: string | undefined;
   /** Of all chunks, beside `kind` and `path`. */
-  readonly attributes?: Attributes;
+  readonly attributes?: Attributes | undefined;
   /** Allows addresses of the web among the paths; absent, there may be none. */
-  readonly addresses?: AddressOptions;
-  readonly settings?: Partial<IngestSettings>;
+  readonly addresses?: AddressOptions | undefined;
+  readonly settings?: Partial<IngestSettings> | undefined;
   /** Ends the call with its reason; what was stored stays, and the next call goes on from there. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Of waits between calls of a store that fails. */
-  readonly timer?: Timer;
+  readonly timer?: Timer | undefined;
 }
 
 /** The sources and options of a call, checked. */

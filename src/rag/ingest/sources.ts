@@ -23,8 +23,8 @@ export interface AddressOptions {
 
 /** Where paths begin, and whether addresses may be among them. */
 export interface SourceOptions {
-  readonly base?: string;
-  readonly addresses?: AddressOptions;
+  readonly base?: string | undefined;
+  readonly addresses?: AddressOptions | undefined;
 }
 
 /** The sources of paths and addresses. Throws INVALID_ARGUMENT where one cannot be read. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { invalidSetting, issueText } from "#base";
+import { fieldNames, invalidSetting, issueText } from "#base";
 
 /** What is searched for, and where. */
 export const SearchSettings = z.strictObject({
@@ -24,5 +24,5 @@ export type SearchFields = z.input<typeof SearchSettings>;
 export function parseSearchSettings(fields: unknown): SearchSettings {
   const result = SearchSettings.safeParse(fields, { error: issueText });
   if (result.success) return result.data;
-  throw invalidSetting(result.error, fields);
+  throw invalidSetting(result.error, fields, fieldNames(SearchSettings));
 }

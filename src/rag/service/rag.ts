@@ -41,41 +41,41 @@ export interface RagOptions {
   /** A store; or a folder, or the address of a Milvus server. */
   readonly store: VectorStore | string;
   /** An embedder, or the model that `openEmbedder` opens. Default: the bundled one. */
-  readonly embedder?: Embedder | string;
+  readonly embedder?: Embedder | string | undefined;
   /** Answers questions: a model, or what `LLM.load` loads. Null: `ask` is refused. */
-  readonly llm?: ServedModel | string | null;
+  readonly llm?: ServedModel | string | null | undefined;
   /** Orders what a search found: a cross-encoder, or the model of one. Default: none. */
-  readonly reranker?: Reranker | string | null;
+  readonly reranker?: Reranker | string | null | undefined;
   /** Whether a folder is made where there is none. Default: true. */
-  readonly create?: boolean;
+  readonly create?: boolean | undefined;
 }
 
 /** What every call may say. */
 export interface CallOptions {
   /** One, or several that are searched together. Default: `default`. */
-  readonly corpus?: string | readonly string[];
+  readonly corpus?: string | readonly string[] | undefined;
   /** The call rejects with its reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Options of `search`. */
 export interface SearchOptions extends CallOptions, SearchFields {
   /** By attributes of chunks. Default: all chunks. */
-  readonly filter?: Filter | null;
+  readonly filter?: Filter | null | undefined;
 }
 
 /** Options of `ask`. */
 export interface AskOptions extends CallOptions, AskFields {
   /** By attributes of chunks. Default: all chunks. */
-  readonly filter?: Filter | null;
+  readonly filter?: Filter | null | undefined;
   /** How passages are searched for. Default: by meaning and by words. */
-  readonly mode?: SearchSettings["mode"];
+  readonly mode?: SearchSettings["mode"] | undefined;
   /** Chunks that the reranker reads. Default: 30. */
-  readonly candidates?: number;
+  readonly candidates?: number | undefined;
   /** What the model is told beside the rules of answering; `preamble` replaces both. */
-  readonly instructions?: string | null;
+  readonly instructions?: string | null | undefined;
   /** The conversation before the question, oldest first. Default: none. */
-  readonly turns?: readonly Turn[];
+  readonly turns?: readonly Turn[] | undefined;
 }
 
 /** Options of `ingest`. */
@@ -83,7 +83,7 @@ export interface RagIngestOptions
   extends Omit<CallOptions, "corpus">,
     Pick<IngestOptions, "base" | "attributes" | "settings"> {
   /** Default: `default`. */
-  readonly corpus?: string;
+  readonly corpus?: string | undefined;
 }
 
 /** What a store holds. */
@@ -125,6 +125,12 @@ export class Rag implements AsyncDisposable {
   /** Opens the store. Throws STORE_UNAVAILABLE. */
   static async open(options: RagOptions): Promise<Rag> {
     const { store, create = true } = options;
+    if (store === undefined || store === null) {
+      const message =
+        "Cannot open: store must be a folder, an address or an open store, there is none; " +
+        'Rag.open({ store: ".perigee/rag" })';
+      throw new EngineError("INVALID_ARGUMENT", message, { param: "store" });
+    }
     return new Rag(typeof store === "string" ? await openStore(store, { create }) : store, options);
   }
 

@@ -32,9 +32,9 @@ export interface FolderStoreOptions {
    * Elements of vectors that a search compares one by one: more of them are found by an index.
    * Default: 4,194,304, which takes 10 ms.
    */
-  readonly exactElements?: number;
+  readonly exactElements?: number | undefined;
   /** Whether the folder is made where there is none. Default: true. */
-  readonly create?: boolean;
+  readonly create?: boolean | undefined;
 }
 
 interface Pending {

@@ -33,12 +33,15 @@ export function priorityOf(priority: DeliveryRequest["priority"]): number {
   return priority === "batch" ? BATCH_PRIORITY : (priority ?? 0);
 }
 
+const NAMES_SHOWN_MAX = 4;
+
 /** Throws MODEL_NOT_FOUND (HTTP 404) for another model's name. No name: the served model. */
 export function checkModelName(context: ServerContext, name: string | null | undefined): void {
   if (name === null || name === undefined || context.modelNames.includes(name)) return;
-  throw new EngineError("MODEL_NOT_FOUND", `The model \`${shortText(name)}\` does not exist.`, {
-    param: "model",
-  });
+  // vLLM's message, and what to ask for.
+  const served = context.modelNames.slice(0, NAMES_SHOWN_MAX).join(", ");
+  const message = `The model \`${shortText(name)}\` does not exist. This server has ${served}.`;
+  throw new EngineError("MODEL_NOT_FOUND", message, { param: "model" });
 }
 
 /** The requested number of new tokens. `max_completion_tokens`, the newer name, has precedence. */

@@ -1,5 +1,6 @@
 import type { z } from "zod";
-import { EngineError, issueText } from "#base";
+import { EngineError, fieldNames, issueText, nearestName } from "#base";
+import { SentFieldError } from "../http-errors.ts";
 import { requestNames } from "../request-names.ts";
 
 const shownValueLength = 80;
@@ -12,7 +13,23 @@ export function parseRequest<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const parsed = schema.safeParse(body, { error: issueText });
   if (parsed.success) return parsed.data;
-  throw invalidField(parsed.error, body);
+  const [issue] = parsed.error.issues;
+  const [key] = issue?.code === "unrecognized_keys" ? issue.keys : [];
+  if (issue === undefined || key === undefined) throw invalidField(parsed.error, body);
+  throw unknownField(issue.path, key, fieldNames(schema));
+}
+
+/** The error for a field that requests do not have, and the one beside it that was meant. */
+function unknownField(
+  path: readonly PropertyKey[],
+  key: string,
+  known: readonly string[],
+): EngineError {
+  const beside = path.length === 0 ? known.filter((name) => !name.includes(".")) : [];
+  const near = nearestName(key, beside);
+  const remedy = near === null ? "leave it out" : `did you mean ${near}?`;
+  const field = pathText([...path, key]);
+  return new SentFieldError(field, `Cannot use ${field}: is not a known field; ${remedy}`);
 }
 
 /** An error about one field of a request; `wanted` completes its name: `must be at most 2`. */

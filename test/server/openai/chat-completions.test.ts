@@ -296,7 +296,9 @@ describe("chat requests that are refused", () => {
         'current value is "usr"',
     ],
     [{ messages: 5 }, "messages: must be a list, current value is 5"],
-    [{ temprature: 1 }, "temprature: is not a known field; leave it out"],
+    [{ temprature: 1 }, "temprature: is not a known field; did you mean temperature?"],
+    [{ maxTokens: 1 }, "maxTokens: is not a known field; did you mean max_tokens?"],
+    [{ zebra: 1 }, "zebra: is not a known field; leave it out"],
   ];
 
   test.for(wordings)("%j is refused with what is wanted and what came", async ([body, message]) => {
@@ -321,13 +323,13 @@ describe("chat requests that are refused", () => {
     },
   );
 
-  test("another model's name is a 404 with vLLM's message", async () => {
+  test("another model's name is a 404 with vLLM's message and the served names", async () => {
     const { post } = await serveToy();
     const answer = await post("/v1/chat/completions", { model: "gpt-9", messages });
     expect(answer.status).toBe(404);
     expect(await json(answer)).toEqual({
       error: {
-        message: "The model `gpt-9` does not exist.",
+        message: "The model `gpt-9` does not exist. This server has toy.",
         type: "invalid_request_error",
         param: "model",
         code: "model_not_found",

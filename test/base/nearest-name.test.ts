@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nearestName } from "../../src/cli/nearest-name.ts";
+import { nearestName } from "#base";
 
 const names = ["port", "host", "kv-pool-bytes", "kv-cache-dtype", "step-tokens-max"];
 
