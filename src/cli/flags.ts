@@ -100,10 +100,12 @@ export class SchemaFlags {
     return this.#problemOf({ ...this.collect(values), ...settings });
   }
 
-  /** `runningSequencesMax` in a sentence becomes `--running-sequences-max`. */
+  /** `runningSequencesMax` or `kvCache.poolBytes` in a sentence becomes its flag. */
   withFlags(text: string): string {
-    return text.replace(/\b[a-z]+[A-Z]\w*\b/g, (word) => {
-      const field = this.#fields.find(({ path }) => path.at(-1) === word);
+    return text.replace(/\b(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*\b/g, (word) => {
+      const field = this.#fields.find(
+        ({ path }) => path.join(".") === word || path.at(-1) === word,
+      );
       return field === undefined ? word : `--${field.flag}`;
     });
   }

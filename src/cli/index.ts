@@ -8,7 +8,8 @@
  *   main.ts          the entry point in package.json; run.ts: words in, exit code out
  *   program.ts       the commands as commander knows them
  *   commands.ts      all commands by name; commands/ has one file each
- *   configuration/   settings from files and the environment: read, checked, printed, their schema
+ *   configuration/   settings from files and the environment: read, checked, printed, their schema;
+ *                    variables that are misspelt
  *   completion/      scripts for shells, and the manual page, from the same declarations
  *   rag/             documents that are searched and asked: `perigee rag`
  *   chat/            conversations in the terminal: commands, settings, files of them

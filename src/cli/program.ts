@@ -6,6 +6,8 @@ import { packageVersion } from "./package-root.ts";
 
 /** No command's name: each is wanted. */
 const ALL = "*";
+/** Commands whose standard error is a log. */
+const SERVERS = new Set(["serve", "worker", "route"]);
 
 /** The program with the flags of every command. */
 function loadAll(): Promise<Command> {
@@ -54,6 +56,7 @@ async function useGlobalFlags(root: Command, command: Command): Promise<void> {
     environment: process.env,
     all: loadAll,
   });
+  await tellOfMisspeltVariables(command);
   if (printConfig !== true) return;
   const { configurationText } = await import("./configuration/print.ts");
   process.stdout.write(configurationText(command, sources));
@@ -66,12 +69,27 @@ function tellOfUnreadFile(): void {
   process.stderr.write("perigee: ./perigee.yaml is not read; --config perigee.yaml reads it\n");
 }
 
+/** What nothing reads would be missed: with an API key under a wrong name a server is open. */
+async function tellOfMisspeltVariables(command: Command): Promise<void> {
+  const { misspeltVariables } = await import("./configuration/misspelt-variables.ts");
+  const found = await misspeltVariables(process.env, command, loadAll);
+  if (found.length === 0) return;
+  const { startLines } = await import("./start-lines.ts");
+  // Logs of servers are JSON where they go to no terminal.
+  const terminal = SERVERS.has(command.name()) ? undefined : true;
+  const { warn } = startLines(terminal);
+  for (const { variable, meant } of found) {
+    warn(`${variable} is no variable of perigee and is not read; did you mean ${meant}?`);
+  }
+}
+
 /** Commander's `error: …` in the format of our errors, with its suggestion or a hint to help. */
 function oneLine(text: string, help: string): string {
   const problem = text
     .replace(/^error: /, "")
     .trim()
-    .replaceAll("\n", " ");
+    .replaceAll("\n", " ")
+    .replace(/^(too many arguments .*)\.$/, "$1");
   const isNamed = /^(unknown|missing|too many)|argument missing$/.test(problem);
   const remedy = isNamed && !problem.includes("(Did you mean") ? `; see ${help}` : "";
   return `perigee: ${problem}${remedy}\n`;

@@ -34,6 +34,10 @@ const serverFlags = new SchemaFlags(ServerOptions, {
     adminKey:
       "Key that also shows texts of prompts on the page at /; may be repeated. Other users of " +
       "the machine see it in the list of processes, unlike a file. (default: no key does)",
+    kvEventsZmq:
+      "Publish KV events for routers of vLLM workers: tcp://*:5557 listens for subscribers, " +
+      "tcp://host:5557 connects to one that listens; needs the package zeromq. Hashes are " +
+      "vLLM's only with --hash-algorithm sha256_cbor.",
   },
 });
 

@@ -57,6 +57,13 @@ test("steps on a GPU have flags of their own; where its libraries are has none",
   expect(() => settingsOf(["--home", "/usr/local/cuda"], engineFlags)).toThrow("unknown option");
 });
 
+test("names of settings in help texts are flags, with the names of their groups or without", () => {
+  const text = "Give kvCache.poolBytes then, not hostCacheBytes or kvTransfer.host.";
+  expect(engineFlags.withFlags(text)).toBe(
+    "Give --kv-pool-bytes then, not --host-cache-bytes or kvTransfer.host.",
+  );
+});
+
 test("a model over several processes has flags that say so", () => {
   const words = ["--pipeline-stages", "4", "--pipeline-chunk-tokens", "1024"];
   const more = ["--pipeline-timeout-ms", "9000", "--pipeline-share-gpus"];

@@ -195,9 +195,16 @@ function textValue(
   } catch (thrown) {
     if (!(thrown instanceof InvalidArgumentError)) throw thrown;
     const wanted = thrown.message.replace(/^Wanted /, "must be ").replace(/\.$/, "");
-    const message = `Cannot use ${variable}: ${wanted}, current value is ${shortText(text)}`;
+    const value = `current value is ${shortText(text)}${remedyFor(text)}`;
+    const message = `Cannot use ${variable}: ${wanted}, ${value}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param: variable });
   }
+}
+
+/** Kubernetes sets PERIGEE_PORT in pods beside a Service that is called perigee. */
+function remedyFor(text: string): string {
+  if (!/^(tcp|udp|sctp):\/\//.test(text)) return "";
+  return ", as Kubernetes sets it for a Service; give the pod enableServiceLinks: false";
 }
 
 function switchValue(text: string): boolean {

@@ -205,6 +205,10 @@ describe("variables", () => {
     await expect(bad({ PERIGEE_PORT: "99999" })).rejects.toThrow(
       "Cannot use PERIGEE_PORT: must be at most 65535, current value is 99999",
     );
+    await expect(bad({ PERIGEE_PORT: "tcp://10.0.0.1:80" })).rejects.toThrow(
+      "Cannot use PERIGEE_PORT: must be a number, current value is tcp://10.0.0.1:80, as Kubernetes " +
+        "sets it for a Service; give the pod enableServiceLinks: false",
+    );
   });
 
   test("an empty one is none", async () => {
