@@ -20,10 +20,16 @@ function report(thrown: unknown, verbose: boolean): number {
     // Commander has printed its own line; help and version exit with 0.
     return thrown.exitCode === 0 ? 0 : EXIT_WRONG_USE;
   }
-  process.stderr.write(`perigee: ${plainText(messageOf(thrown))}\n`);
+  process.stderr.write(`perigee: ${plainText(messageOf(thrown))}${remedyOf(thrown)}\n`);
   if (thrown instanceof Interrupted) return EXIT_INTERRUPTED;
   if (verbose && thrown instanceof Error) process.stderr.write(`${plainText(stackOf(thrown))}\n`);
   return thrown instanceof EngineError && WRONG_USE.has(thrown.code) ? EXIT_WRONG_USE : EXIT_FAILED;
+}
+
+/** For failures of the system that any part of a command may meet. */
+function remedyOf(thrown: unknown): string {
+  const code = thrown instanceof Error && "code" in thrown ? thrown.code : null;
+  return code === "EMFILE" ? "; allow more of them: ulimit -n 65536" : "";
 }
 
 function stackOf(error: Error): string {

@@ -22,6 +22,7 @@ import { enforceWriteDeadline } from "./write-deadline.ts";
 
 const standardError = 2;
 const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
+const bodyLengthCode = "FST_ERR_CTP_BODY_TOO_LARGE";
 /** Of Node's streams. */
 const CUT_OFF = "ERR_STREAM_PREMATURE_CLOSE";
 const HEADER_BYTES_MAX = 2 ** 14;
@@ -191,9 +192,21 @@ function isShortEnough({ headers }: FastifyRequest): boolean {
   return Number(headers["content-length"] ?? Number.POSITIVE_INFINITY) <= DISCARDED_BYTES_MAX;
 }
 
-/** Adds a remedy to Fastify's bare "Unsupported Media Type": the header is often forgotten. */
+/**
+ * Adds a remedy to Fastify's bare "Unsupported Media Type", since the header is often forgotten,
+ * and the limit to its "Request body is too large".
+ */
 function withRemedy(error: unknown, request: FastifyRequest): unknown {
-  if (!isMediaTypeError(error)) return error;
+  if (hasCode(error, bodyLengthCode)) {
+    const length = request.headers["content-length"] ?? "more";
+    return new HttpError(
+      413,
+      "body_too_large",
+      `Cannot read body: must have at most ${request.routeOptions.bodyLimit} bytes ` +
+        `(requestBytesMax), current value is ${length}; send less at once`,
+    );
+  }
+  if (!hasCode(error, mediaTypeCode)) return error;
   const type = request.headers["content-type"] ?? "missing";
   return new HttpError(
     415,
@@ -203,6 +216,6 @@ function withRemedy(error: unknown, request: FastifyRequest): unknown {
   );
 }
 
-function isMediaTypeError(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === mediaTypeCode;
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
 }

@@ -40,7 +40,7 @@ export class Listener {
       }
       return new Listener(servers, target);
     } catch (error) {
-      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; choose another port`;
+      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; ${remedyOf(error)}`;
       throw new EngineError("IO", message, { cause: error, param: "port" });
     }
   }
@@ -62,6 +62,15 @@ export class Listener {
   stop(): void {
     for (const server of this.#servers) server.close();
   }
+}
+
+/** What helps where an address cannot be used. */
+function remedyOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  if (code === "EADDRNOTAVAIL") return "choose an address of this machine";
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "check the name";
+  if (code === "EACCES") return "choose a port of 1024 or more, or grant CAP_NET_BIND_SERVICE";
+  return "choose another port";
 }
 
 async function addressesOf(host: string): Promise<string[]> {

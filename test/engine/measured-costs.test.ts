@@ -66,6 +66,15 @@ describe("[SP34] what steps take is measured before any request", () => {
     expect(engine.keys).toEqual([]);
   });
 
+  test("by more sequences than requests may wait", async () => {
+    const llm = await LLM.load("test/fixtures/models/llama", {
+      ...{ device: "reference", engineThread: false },
+      ...{ speculative: { kind: "lookup" }, scheduler: { waitingSequencesMax: 1 } },
+    });
+    expect(llm.loadPhases.at(-1)?.name).toBe("drafts");
+    await llm.close();
+  });
+
   test("nothing of it is counted, cached or announced, and outputs are the same", async () => {
     const load = (speculative: object) =>
       LLM.load("models/pocket", {

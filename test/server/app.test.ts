@@ -55,7 +55,14 @@ test("a body that is too large is a 413, another type a 415, broken JSON a 400",
       headers: { "content-type": type },
       body,
     });
-  expect((await send(JSON.stringify({ prompt: "x".repeat(100) }))).status).toBe(413);
+  const tooLong = await send(JSON.stringify({ prompt: "x".repeat(100) }));
+  expect(tooLong.status).toBe(413);
+  expect((await json(tooLong)).error).toMatchObject({
+    code: "body_too_large",
+    message:
+      "Cannot read body: must have at most 100 bytes (requestBytesMax), current value is 113; " +
+      "send less at once",
+  });
   expect((await send("prompt=a", "application/x-www-form-urlencoded")).status).toBe(415);
   expect((await send("a", "text/plain")).status).toBe(415);
   expect((await send("{")).status).toBe(400);

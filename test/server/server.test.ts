@@ -11,6 +11,15 @@ closeToyServers();
 const slow = { reply: () => "w".repeat(60), msPerToken: 2 };
 const long = { prompt: "a", max_tokens: 60 };
 
+test("what an address needs that cannot be used is told", async () => {
+  const start = (host: string, port = 0) => startServer(new ToyModel({}), { host, port });
+  // 192.0.2.0/24 is for documentation: no machine has it.
+  await expect(start("192.0.2.1")).rejects.toThrow(/EADDRNOTAVAIL.*; choose an address of this/);
+  const { server } = await serveToy();
+  const port = Number(new URL(server.url).port);
+  await expect(start("127.0.0.1", port)).rejects.toThrow(/EADDRINUSE.*; choose another port$/);
+});
+
 test("closing finishes what runs and refuses what comes with 503", async () => {
   const { post, get, model, server } = await serveToy(slow, { shutdownTimeoutMs: 10_000 });
   const streaming = post("/v1/completions", { ...long, stream: true });

@@ -20,6 +20,8 @@ export class DecisionLog {
   constructor(file: string, warn: (message: string) => void) {
     this.#file = file;
     this.#warn = warn;
+    // What is wrong with the file is told at the start, not with the first decision.
+    this.#writing = this.#write();
   }
 
   /** Lines that were not written: the disk failed, or was too slow. */
@@ -45,18 +47,18 @@ export class DecisionLog {
   async #write(): Promise<void> {
     // What else is decided in this turn goes with it.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.#pending.length > 0) {
+    do {
       const lines = this.#pending;
       this.#pending = [];
       this.#pendingLength = 0;
       try {
-        await appendFile(this.#file, `${lines.join("\n")}\n`);
+        await appendFile(this.#file, lines.map((line) => `${line}\n`).join(""));
         this.#hasFailed = false;
       } catch (error) {
         this.#dropped += lines.length;
         this.#complain(error);
       }
-    }
+    } while (this.#pending.length > 0);
     this.#writing = null;
   }
 

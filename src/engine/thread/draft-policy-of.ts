@@ -15,6 +15,8 @@ import type { Loading } from "./loading.ts";
 
 /** Blocks of the books that made-up requests run on: enough for all that are measured. */
 const MEASURED_BLOCKS_MAX = 4096;
+/** Made-up requests that may wait, whatever the queue of real ones may hold. */
+const MEASURED_WAITING_MIN = 1024;
 
 export interface PolicyParts {
   /** Of the engine that the policy is for. */
@@ -47,7 +49,9 @@ export async function draftPolicyOf(
 /** Made-up requests on the real device, whose cache is still empty, with books of their own. */
 async function measureAhead({ message, context }: Loading, parts: PolicyParts) {
   const { options } = message;
-  const { scheduler: config, kvCache, speculative } = options;
+  const { kvCache, speculative } = options;
+  const waitingMax = Math.max(options.scheduler.waitingSequencesMax, MEASURED_WAITING_MIN);
+  const config = { ...options.scheduler, waitingSequencesMax: waitingMax };
   const { engineParts, sampledRowsMax, treePathMax, windows } = parts;
   const { shape, scheduler, overlapSteps = false } = engineParts;
   const { contextTokensMax } = scheduler;

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { DecisionLog } from "../../../src/cluster/router/decision-log.ts";
 import { json } from "../../support/json.ts";
 import { closeRouters, routeToys } from "../../support/router-fleet.ts";
 import { closeToyServers } from "../../support/toy-server.ts";
@@ -60,6 +61,19 @@ test("[CL210] decisions are lines of a file, which may be renamed at any time", 
   const [line = "{}"] = await lines(decisionLog);
   expect(JSON.parse(line)).toMatchObject({ request: "b", decision: "accepted" });
   expect(line).not.toContain("hi");
+});
+
+test("[CL210] a log that cannot be written is told before the first decision, once", async () => {
+  const warnings: string[] = [];
+  const file = join(await folder(), "missing", "decisions.jsonl");
+  const log = new DecisionLog(file, (text) => warnings.push(text));
+  await log.close();
+  const told = [expect.stringMatching(/^decisions are not logged: .*missing.*ENOENT/)];
+  expect(warnings).toEqual(told);
+  log.add("{}");
+  await log.close();
+  expect(warnings).toEqual(told);
+  expect(log.dropped).toBe(1);
 });
 
 test("[CL210] a log that cannot be written costs no request", async () => {
