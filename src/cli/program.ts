@@ -41,6 +41,10 @@ export async function loadProgram(wanted: string | undefined): Promise<Command> 
     const help = `perigee ${name} --help`;
     command.configureOutput({ outputError: (text, write) => write(oneLine(text, help)) });
     if (name === wanted || wanted === ALL) (await load())(command, loadAll);
+    for (const child of command.commands) {
+      const ownHelp = `perigee ${name} ${child.name()} --help`;
+      child.configureOutput({ outputError: (text, write) => write(oneLine(text, ownHelp)) });
+    }
   }
   return root;
 }

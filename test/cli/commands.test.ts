@@ -70,6 +70,15 @@ describe.runIf(built)("perigee", () => {
     expect(ran.stderr).toBe("perigee: unknown command 'nosuch'; see perigee --help\n");
   });
 
+  test("says where help is for what a command or subcommand does not take", async () => {
+    const toBench = await perigeeInside(["bench", "serve", "--num-prompts", "1"]);
+    expect(toBench.stderr).toBe(
+      "perigee: unknown option '--num-prompts'; see perigee bench serve --help\n",
+    );
+    const toDoctor = await perigeeInside(["doctor", "a"]);
+    expect(toDoctor.stderr).toMatch(/^perigee: too many arguments [^;]* got 1; see perigee doctor/);
+  });
+
   test("prints its version", async () => {
     expect((await perigeeInside(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
