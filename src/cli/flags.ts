@@ -100,11 +100,11 @@ export class SchemaFlags {
     return this.#problemOf({ ...this.collect(values), ...settings });
   }
 
-  /** `runningSequencesMax` in a sentence becomes `--running-sequences-max`. */
+  /** `runningSequencesMax` or `kvCache.poolBytes` in a sentence becomes a flag. */
   withFlags(text: string): string {
-    return text.replace(/\b[a-z]+[A-Z]\w*\b/g, (word) => {
+    return text.replace(/\b(?:\w+\.)?([a-z]+[A-Z]\w*)\b/g, (whole, word) => {
       const field = this.#fields.find(({ path }) => path.at(-1) === word);
-      return field === undefined ? word : `--${field.flag}`;
+      return field === undefined ? whole : `--${field.flag}`;
     });
   }
 

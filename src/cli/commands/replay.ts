@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "#base";
 import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
-import { type ReplayResult, readTrace, replayTrace, type Trace } from "#simulator";
+import { type ReplayResult, replayTrace, type Trace } from "#simulator";
 import { Progress } from "../progress.ts";
+import { readTraceSource } from "../trace-source.ts";
 
 interface ReplayFlags {
   readonly capacity: readonly (number | null)[];
@@ -19,7 +20,7 @@ export function defineReplay(command: Command): void {
   command
     .argument(
       "<trace>",
-      "JSON lines: timestamp, input_length, output_length, hash_ids; or token_ids.",
+      "JSON lines: timestamp, input_length, output_length, hash_ids; or token_ids. -: of a pipe.",
     )
     .addOption(
       new Option("--capacity <blocks>", "Pool sizes in blocks; inf: no bound.")
@@ -34,7 +35,7 @@ export function defineReplay(command: Command): void {
     .option("--block-tokens <n>", "Tokens per block of the trace.", blockTokens, 512)
     .option("--json", "Print JSON.")
     .action(async (path: string, flags: ReplayFlags) => {
-      const results = await replayAll(await readTrace(path, flags.blockTokens), flags);
+      const results = await replayAll(await readTraceSource(path, flags.blockTokens), flags);
       process.stdout.write(flags.json === true ? json(results) : table(results));
     });
 }
