@@ -2,7 +2,7 @@
  * simulator: runs the production code on a recorded load, without a model.
  *
  *   trace.ts          a file of requests, line by line
- *   trace-row.ts      one line of it
+ *   trace-lines.ts    its lines, of a file or a pipe; trace-row.ts: what one says
  *   mixed-workload.ts a made-up load of three kinds, from a seed
  *   synthetic-trace.ts  one with the statistics of Mooncake's synthetic trace, from a seed
  *   length-mix.ts     how long prompts and outputs of a kind of traffic are
@@ -94,4 +94,5 @@ export {
   type TraceOptions,
   type TraceRequest,
 } from "./trace.ts";
+export { traceLines } from "./trace-lines.ts";
 export * from "./traffic/index.ts";

@@ -17,6 +17,8 @@ export interface TraceRow {
 
 const TOKEN_MAX = 2 ** 31 - 1;
 const PRIORITY_MAX = 100;
+/** JSON rounds hashes of 64 bits, and some traces have hashes as texts. */
+const NUMBERED = "; number different blocks 0, 1, 2, … instead";
 
 /** A fault of a row: the expected and the current value. */
 class RowFault extends Error {}
@@ -59,7 +61,7 @@ function rowOf(text: string, blockTokens: number): TraceRow {
     if (ids.length === 0) throw new RowFault("must have token_ids, current value is []");
     return { ...times, kind: "tokens", inputTokens: ids.length, ids };
   }
-  const ids = numbers(fields, "hash_ids", Number.MAX_SAFE_INTEGER);
+  const ids = numbers(fields, "hash_ids", Number.MAX_SAFE_INTEGER, NUMBERED);
   const inputTokens = number(fields, "input_length", { integer: true });
   checkBlocks(ids.length, inputTokens, blockTokens);
   return { ...times, kind: "blocks", inputTokens, ids };
@@ -95,6 +97,7 @@ function numbers(
   fields: Readonly<Record<string, unknown>>,
   name: string,
   most: number,
+  remedy = "",
 ): readonly number[] {
   const value: unknown = fields[name];
   const wanted = `a list of whole numbers from 0 to ${most} as ${name}`;
@@ -103,7 +106,9 @@ function numbers(
   }
   const wrong = value.findIndex((id) => !Number.isInteger(id) || id < 0 || id > most);
   if (wrong < 0) return value;
-  throw new RowFault(`must have ${wanted}, current value at ${wrong} is ${shown(value[wrong])}`);
+  throw new RowFault(
+    `must have ${wanted}, current value at ${wrong} is ${shown(value[wrong])}${remedy}`,
+  );
 }
 
 /** Some traces leave the last block out where it is not full. */

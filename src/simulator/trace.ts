@@ -1,5 +1,5 @@
-import { createReadStream } from "node:fs";
-import { EngineError, messageOf } from "#base";
+import { EngineError } from "#base";
+import { fileBytes, traceLines } from "./trace-lines.ts";
 import { parseTraceRow, type RowKind, type TraceRow } from "./trace-row.ts";
 
 /** One request of a trace. */
@@ -37,7 +37,7 @@ export interface TraceOptions {
  * row is broken.
  */
 export async function readTrace(path: string, blockTokens: number): Promise<Trace> {
-  return parseTrace(linesOf(path), { path, blockTokens });
+  return parseTrace(traceLines(fileBytes(path), path), { path, blockTokens });
 }
 
 /** Makes a trace of lines of JSON; empty lines are passed over. Throws as `readTrace` does. */
@@ -48,24 +48,6 @@ export async function parseTrace(
   const builder = new TraceBuilder(options);
   for await (const line of lines) builder.add(line);
   return builder.finish();
-}
-
-async function* linesOf(path: string): AsyncGenerator<string> {
-  let rest = "";
-  try {
-    for await (const chunk of createReadStream(path, { encoding: "utf8" })) {
-      const lines = `${rest}${chunk}`.split("\n");
-      rest = lines.pop() ?? "";
-      yield* lines;
-    }
-  } catch (cause) {
-    throw new EngineError(
-      "IO",
-      `Cannot read trace: wanted a readable file, current value is ${path} (${messageOf(cause)})`,
-      { cause, param: "trace" },
-    );
-  }
-  yield rest;
 }
 
 class TraceBuilder {

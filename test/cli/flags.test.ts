@@ -72,6 +72,13 @@ test("a model over several processes has flags that say so", () => {
   expect(settings).toEqual({ pipeline: { ...numbers, shareGpus: true } });
 });
 
+test("a setting of another part is its flag in a description, too", () => {
+  const text = engineFlags.withFlags(
+    "Give kvCache.poolBytes, and stepTokensMax; not some.thingElse.",
+  );
+  expect(text).toBe("Give --kv-pool-bytes, and --step-tokens-max; not some.thingElse.");
+});
+
 interface EnumField {
   readonly enum?: readonly string[];
   readonly anyOf?: readonly EnumField[];

@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { parseTrace, readTrace } from "#simulator";
+import { parseTrace, readTrace, traceLines } from "#simulator";
 
 const row = (fields: object = {}) =>
   JSON.stringify({
@@ -57,7 +58,11 @@ describe("a broken row is refused with its line and what is wanted", () => {
     ["a negative length", row({ input_length: -1 }), "as input_length, current value is -1"],
     ["half a token", row({ output_length: 1.5 }), "as output_length, current value is 1.5"],
     ["no ids", row({ hash_ids: undefined }), "as hash_ids, current value is missing"],
-    ["an id that is none", row({ hash_ids: [1, "2"] }), "as hash_ids, current value at 1 is 2"],
+    [
+      "an id that is none",
+      row({ hash_ids: [1, "2"] }),
+      "as hash_ids, current value at 1 is 2; num",
+    ],
     ["an id that JSON rounds", row({ hash_ids: [1, 2 ** 60] }), "current value at 1 is"],
     ["blocks of another length", row({ hash_ids: [1, 2, 3] }), "set --block-tokens"],
     ["a token beyond 31 bits", row({ token_ids: [2 ** 31] }), "as token_ids, current value at 0"],
@@ -104,5 +109,43 @@ describe("a trace file", () => {
   test.for(["nowhere/load.jsonl", "."])("that cannot be read is refused: %s", async (path) => {
     await expect(readTrace(path, 512)).rejects.toMatchObject({ code: "IO" });
     await expect(readTrace(path, 512)).rejects.toThrow(`a readable file, current value is ${path}`);
+  });
+});
+
+describe("lines of bytes", () => {
+  /** The lines of a text that comes in pieces of `size` bytes. */
+  async function linesOf(bytes: Uint8Array, size: number): Promise<string[]> {
+    async function* pieces() {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    }
+    const lines: string[] = [];
+    for await (const line of traceLines(pieces(), "load.jsonl")) lines.push(line);
+    return lines;
+  }
+
+  test.for([1, 2, 3, 100])("are the same in pieces of %s bytes, without a BOM", async (size) => {
+    const bytes = new TextEncoder().encode('\ufeff{}\n\n{"é": "語"}\nend');
+    await expect(linesOf(bytes, size)).resolves.toEqual(["{}", "", '{"é": "語"}', "end"]);
+  });
+
+  test("that gzip compressed are refused with the remedy", async () => {
+    const refusal = expect(linesOf(gzipSync(row()), 100)).rejects;
+    await refusal.toMatchObject({ code: "INVALID_ARGUMENT", param: "trace" });
+    await expect(linesOf(gzipSync(row()), 100)).rejects.toThrow("with - as the trace");
+  });
+
+  test("that are too long are refused before they fill the memory", async () => {
+    let read = 0;
+    async function* endless() {
+      yield new TextEncoder().encode("{}\n");
+      for (;;) {
+        read++;
+        yield new Uint8Array(2 ** 20).fill(0x20);
+      }
+    }
+    const lines = traceLines(endless(), "load.jsonl");
+    await expect(lines.next()).resolves.toEqual({ done: false, value: "{}" });
+    await expect(lines.next()).rejects.toThrow("load.jsonl: line 2: wanted at most 67108864");
+    expect(read).toBe(65);
   });
 });

@@ -2,10 +2,15 @@ import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "#base";
 import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
+<<<<<<< HEAD
 import { type ReplayResult, readTrace, replayTrace, type Trace } from "#simulator";
 import { plotPath, plotTo } from "../plot/plot-file.ts";
 import { replayCharts } from "../plot/replay-plot.ts";
+=======
+import { type ReplayResult, replayTrace, type Trace } from "#simulator";
+>>>>>>> 8abf6d9326834bde7e897e3880acf6bbe9ec04ed
 import { Progress } from "../progress.ts";
+import { readTraceSource } from "../trace-source.ts";
 
 interface ReplayFlags {
   readonly capacity: readonly (number | null)[];
@@ -23,7 +28,7 @@ export function defineReplay(command: Command): void {
   command
     .argument(
       "<trace>",
-      "JSON lines: timestamp, input_length, output_length, hash_ids; or token_ids.",
+      "JSON lines: timestamp, input_length, output_length, hash_ids; or token_ids. -: of a pipe.",
     )
     .addOption(
       new Option("--capacity <blocks>", "Pool sizes in blocks; inf: no bound.")
@@ -43,8 +48,12 @@ export function defineReplay(command: Command): void {
       plotPath,
     )
     .action(async (path: string, flags: ReplayFlags) => {
+<<<<<<< HEAD
       const plot = plotTo(flags.plot);
       const results = await replayAll(await readTrace(path, flags.blockTokens), flags);
+=======
+      const results = await replayAll(await readTraceSource(path, flags.blockTokens), flags);
+>>>>>>> 8abf6d9326834bde7e897e3880acf6bbe9ec04ed
       process.stdout.write(flags.json === true ? json(results) : table(results));
       plot(() => replayCharts(results, { trace: basename(path) }));
     });

@@ -12,7 +12,6 @@ import {
   type PoolResult,
   parseFleet,
   poolReport,
-  readTrace,
   runPools,
   SYNTHETIC_REQUESTS,
   syntheticTrace,
@@ -21,6 +20,7 @@ import {
 } from "#simulator";
 import { readFleetFile } from "../fleet-file.ts";
 import { Progress } from "../progress.ts";
+import { readTraceSource } from "../trace-source.ts";
 
 interface SimulateFlags {
   readonly synthetic?: number | true;
@@ -43,7 +43,10 @@ const SYNTHETIC_MAX = 10_000_000;
 /** `perigee simulate`: a fleet with pools on a simulated clock. */
 export function defineSimulate(command: Command): void {
   command
-    .argument("[trace]", "JSON lines: timestamp, input_length, output_length, hash_ids.")
+    .argument(
+      "[trace]",
+      "JSON lines: timestamp, input_length, output_length, hash_ids. -: of a pipe.",
+    )
     .option("--synthetic [requests]", "Instead of a trace: documents and chats by --seed.", count)
     .option("--fleet <file>", "Fleet as YAML. Default: 8 prefill and 8 decode nodes of the paper.")
     .addOption(
@@ -109,7 +112,7 @@ async function traceOf(path: string | undefined, flags: SimulateFlags): Promise<
     const wanted = `wanted at most ${SYNTHETIC_MAX} requests, current value is ${requests}`;
     throw new EngineError("INVALID_ARGUMENT", `Cannot simulate: ${wanted}`, { param: "synthetic" });
   }
-  const trace = await readTrace(path, blockTokens);
+  const trace = await readTraceSource(path, blockTokens);
   if (trace.kind === "blocks") return trace;
   throw new EngineError(
     "INVALID_ARGUMENT",
