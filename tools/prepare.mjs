@@ -11,9 +11,9 @@ function run(command, args) {
   if (result.status !== 0) process.exit(result.status ?? 1);
 }
 
-// `npx perigee` in a checkout links it into npx's cache, and npm prepares it for that. What is built
-// is used as it is: a build would be silent for a minute, and one that fails or is interrupted
-// leaves that cache broken, so that every later `npx perigee` here fails.
+// `npx perigee` in a checkout links it into npx's cache, and npm prepares it for that. What is
+// built is used as it is: a build would be silent for a minute, and one that fails or is
+// interrupted leaves that cache broken, so that every later `npx perigee` here fails.
 if (process.env.npm_command === "exec" && existsSync(`${root}/dist/cli/main.js`)) process.exit();
 
 const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));

@@ -100,7 +100,6 @@ export class SchemaFlags {
     return this.#problemOf({ ...this.collect(values), ...settings });
   }
 
-<<<<<<< HEAD
   /** `runningSequencesMax` or `kvCache.poolBytes` in a sentence becomes its flag. */
   withFlags(text: string): string {
     return text.replace(/\b(?:[a-z]\w*\.)*[a-z]+[A-Z]\w*\b/g, (word) => {
@@ -108,13 +107,6 @@ export class SchemaFlags {
         ({ path }) => path.join(".") === word || path.at(-1) === word,
       );
       return field === undefined ? word : `--${field.flag}`;
-=======
-  /** `runningSequencesMax` or `kvCache.poolBytes` in a sentence becomes a flag. */
-  withFlags(text: string): string {
-    return text.replace(/\b(?:\w+\.)?([a-z]+[A-Z]\w*)\b/g, (whole, word) => {
-      const field = this.#fields.find(({ path }) => path.at(-1) === word);
-      return field === undefined ? whole : `--${field.flag}`;
->>>>>>> 8abf6d9326834bde7e897e3880acf6bbe9ec04ed
     });
   }
 

@@ -18,8 +18,8 @@ export async function* fileBytes(path: string): AsyncGenerator<Uint8Array> {
 }
 
 /**
- * Lines of UTF-8 text, without a byte order mark at its beginning. Throws INVALID_ARGUMENT for bytes
- * of gzip and for a line of more than `LINE_CHARS_MAX` characters; `path` names the text then.
+ * Lines of UTF-8 text, without a byte order mark at its beginning. Throws INVALID_ARGUMENT for
+ * bytes of gzip and for a line of more than `LINE_CHARS_MAX` characters; `path` names the text.
  */
 export async function* traceLines(
   bytes: AsyncIterable<Uint8Array>,

@@ -2,13 +2,9 @@ import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "#base";
 import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
-<<<<<<< HEAD
-import { type ReplayResult, readTrace, replayTrace, type Trace } from "#simulator";
+import { type ReplayResult, type ReplayResult, readTrace, replayTrace, replayTrace, type Trace, type Trace } from "#simulator";
 import { plotPath, plotTo } from "../plot/plot-file.ts";
 import { replayCharts } from "../plot/replay-plot.ts";
-=======
-import { type ReplayResult, replayTrace, type Trace } from "#simulator";
->>>>>>> 8abf6d9326834bde7e897e3880acf6bbe9ec04ed
 import { Progress } from "../progress.ts";
 import { readTraceSource } from "../trace-source.ts";
 
@@ -48,12 +44,8 @@ export function defineReplay(command: Command): void {
       plotPath,
     )
     .action(async (path: string, flags: ReplayFlags) => {
-<<<<<<< HEAD
       const plot = plotTo(flags.plot);
-      const results = await replayAll(await readTrace(path, flags.blockTokens), flags);
-=======
       const results = await replayAll(await readTraceSource(path, flags.blockTokens), flags);
->>>>>>> 8abf6d9326834bde7e897e3880acf6bbe9ec04ed
       process.stdout.write(flags.json === true ? json(results) : table(results));
       plot(() => replayCharts(results, { trace: basename(path) }));
     });
