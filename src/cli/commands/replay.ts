@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "#base";
 import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
-import { type ReplayResult, type ReplayResult, readTrace, replayTrace, replayTrace, type Trace, type Trace } from "#simulator";
+import { type ReplayResult, replayTrace, type Trace } from "#simulator";
 import { plotPath, plotTo } from "../plot/plot-file.ts";
 import { replayCharts } from "../plot/replay-plot.ts";
 import { Progress } from "../progress.ts";
