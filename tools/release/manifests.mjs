@@ -25,9 +25,8 @@ export function aiSdkManifest(own, { version }) {
   }
   for (const [name, range] of Object.entries(own.dependencies)) {
     if (/^(workspace|file|link):/.test(range)) {
-      throw new Error(
-        `packages/ai-sdk/package.json: ${name} must be of the registry, not ${range}`,
-      );
+      const wanted = `${name} must be of the registry, current value is ${range}`;
+      throw new Error(`packages/ai-sdk/package.json: ${wanted}`);
     }
   }
   return own;
