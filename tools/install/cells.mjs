@@ -164,9 +164,9 @@ export class Cells {
 
   #inline(bundler, extension) {
     const { status, stderr } = this.#bundleOf(bundler, extension, true);
-    const line = stderr.split("\n").find((text) => text.includes("Cannot run from a bundle"));
-    ensure(status !== 0 && line !== undefined, `it ended with ${status}: ${stderr}`);
-    return `says: ${line.replace(/^Error: /, "").slice(0, 60)}…`;
+    const [, message] = /^Error: (Cannot run from a bundle: .{40})/m.exec(stderr) ?? [];
+    ensure(status !== 0 && message !== undefined, `it ended with ${status}: ${stderr}`);
+    return `says: ${message}…`;
   }
 
   #aiSdk() {
