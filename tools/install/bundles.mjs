@@ -55,11 +55,12 @@ const BUNDLERS = {
     put(folder, "vite.config.mjs", `export default ${JSON.stringify(config)};`);
     return ["node", [join(ownPackage(root, "vite"), "bin", "vite.js"), "build"]];
   },
-  webpack: ({ folder, workplace, isInline, extension }) => {
+  // Inline it stops at paths of files that are no modules, such as that of the bundled model.
+  webpack: ({ folder, workplace, extension }) => {
     const isModule = extension === "mjs";
     const config = {
-      ...{ mode: "production", target: "node", entry: "./app.mjs", devtool: false },
-      externals: isInline ? {} : { perigee: "module perigee" },
+      ...{ mode: "production", target: "node20", entry: "./app.mjs", devtool: false },
+      externals: { perigee: "module perigee" },
       experiments: { outputModule: true },
       output: { path: folder, filename: `out.${extension}`, module: isModule },
       externalsPresets: { node: true },

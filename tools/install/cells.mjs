@@ -55,7 +55,9 @@ export class Cells {
       ...["esbuild", "vite", "webpack"].flatMap((bundler) =>
         ["mjs", "cjs"].flatMap((extension) => [
           [`${bundler} ${extension}`, () => this.#bundle(bundler, extension)],
-          [`${bundler} ${extension}, ours inside`, () => this.#inline(bundler, extension)],
+          ...(bundler === "webpack"
+            ? []
+            : [[`${bundler} ${extension}, ours inside`, () => this.#inline(bundler, extension)]]),
         ]),
       ),
       ["@perigee/ai-sdk in process", () => this.#aiSdkInProcess()],
