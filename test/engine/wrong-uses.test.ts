@@ -26,23 +26,23 @@ const wrong: readonly [what: string, call: () => unknown, message: string][] = [
   ],
   [
     "a misspelt option",
-    () => LLM.load(bundledModel, { ...{ devise: "cpu" } }),
+    () => Reflect.apply(LLM.load, LLM, [bundledModel, { devise: "cpu" }]),
     "Cannot use devise: is not a known field; did you mean device?",
   ],
   [
     "an option outside of its group",
-    () => LLM.load(bundledModel, { ...{ poolBytes: 2 ** 26 } }),
+    () => Reflect.apply(LLM.load, LLM, [bundledModel, { poolBytes: 2 ** 26 }]),
     "Cannot use poolBytes: is not a known field; did you mean kvCache.poolBytes?",
   ],
   ["a constructor", () => Reflect.construct(LLM, []), "await LLM.load(model, options)"],
   [
     "OpenAI's spelling",
-    () => llm.generate("A", { ...{ max_tokens: 5 } }),
+    () => Reflect.apply(llm.generate, llm, ["A", { max_tokens: 5 }]),
     "Cannot use max_tokens: is not a known field; did you mean maxTokens?",
   ],
   [
     "a misspelt option of the call",
-    () => llm.generate("A", { ...{ signl: null } }),
+    () => Reflect.apply(llm.generate, llm, ["A", { signl: null }]),
     "Cannot use signl: is not a known field; did you mean signal?",
   ],
   [
