@@ -1,6 +1,16 @@
 /** What a result was measured on, and how busy the machine was with other things. */
 import { readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The command that repeats this run, from the root of the repository. */
+export function commandLine() {
+  const [, script = "", ...words] = process.argv;
+  return ["node", relative(root, script), ...words].join(" ");
+}
 
 export function describeMachine() {
   const [first] = cpus();

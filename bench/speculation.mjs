@@ -26,7 +26,7 @@
 import { readFileSync } from "node:fs";
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
-import { describeMachine, median } from "./machine.mjs";
+import { commandLine, describeMachine, median } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -222,4 +222,6 @@ for (const streams of flags.domains ? [] : flags.streams) {
 }
 await llms.off.close();
 await llms.on.close();
-console.log(JSON.stringify({ machine: describeMachine(), flags, results }, null, 2));
+console.log(
+  JSON.stringify({ command: commandLine(), machine: describeMachine(), flags, results }, null, 2),
+);

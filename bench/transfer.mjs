@@ -20,7 +20,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import koffi from "koffi";
 import { openTransferClient, sharedMemory } from "../dist/transfer/index.js";
-import { describeMachine, median } from "./machine.mjs";
+import { commandLine, describeMachine, median } from "./machine.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -247,7 +247,9 @@ for (const pieceBytes of SIZES) {
   console.log(JSON.stringify(results.at(-1)));
 }
 if (values.write) {
-  const report = { machine: describeMachine(), rounds: ROUNDS, connections: CONNECTIONS, results };
+  const command = commandLine();
+  const about = { command, machine: describeMachine(), rounds: ROUNDS };
+  const report = { ...about, connections: CONNECTIONS, results };
   const ucx = process.env.UCX_TLS === undefined ? "" : `-ucx-${process.env.UCX_TLS}`;
   writeFileSync(here(`./results/transfer${ucx}.json`), `${JSON.stringify(report, null, 2)}\n`);
 }

@@ -3,6 +3,9 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { unbuiltFile } from "./build-age.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Results that are not published: git ignores the folder. */
 const unpublished = fileURLToPath(new URL("../bench/.cache/results", import.meta.url));
@@ -53,8 +56,16 @@ function resultFile(given, { published }, publish) {
     const hint = file === published || given !== undefined ? "" : "; --publish keeps them";
     if (isThere) console.error(`results are in ${file}${hint}`);
   });
+  if (resolve(published).startsWith(root)) warnOfOldBuild();
   showThatItRuns();
   return file;
+}
+
+/** Results of a policy that was changed and not built would be those of the policy before. */
+function warnOfOldBuild() {
+  const file = unbuiltFile(join(root, "src"), join(root, "dist"));
+  if (file === null) return;
+  console.error(`src/${file} is newer than its build, which is measured; npm run build updates it`);
 }
 
 const HEARTBEAT_MS = 10_000;

@@ -18,7 +18,7 @@ import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { ModelDrafts } from "../../dist/engine/loop/model-drafts.js";
 import { LLM } from "../../dist/index.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine, median } from "../machine.mjs";
+import { commandLine, describeMachine, median } from "../machine.mjs";
 import { namedFlags, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
@@ -184,4 +184,7 @@ for (const batch of flags.adaptive === true ? [] : flags.batches) {
 }
 const { drafter } = llm.info.speculative;
 await llm.close();
-writeJson(flags.json, { machine: describeMachine(), flags: namedFlags(flags), drafter, rows });
+writeJson(flags.json, {
+  command: commandLine(),
+  ...{ machine: describeMachine(), flags: namedFlags(flags), drafter, rows },
+});

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { commandLine, describeMachine } from "../machine.mjs";
 import { giveUp, namedFlags, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
@@ -45,7 +45,10 @@ if (flags.run !== undefined) {
 
 const rows = ["off", ...flags.shapes.split(",")].map((shape) => ({ shape, ...profile(shape) }));
 print(rows);
-writeJson(flags.json, { machine: describeMachine(), flags: namedFlags(flags), rows });
+writeJson(flags.json, {
+  command: commandLine(),
+  ...{ machine: describeMachine(), flags: namedFlags(flags), rows },
+});
 
 /** Steps between the profiler's start and its stop. */
 async function runSteps(shape) {

@@ -16,7 +16,7 @@ import { fileURLToPath } from "node:url";
 import { LLM } from "../../dist/index.js";
 import { Rag } from "../../dist/rag/public.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { commandLine, describeMachine } from "../machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -107,6 +107,7 @@ try {
 
 const share = (part, whole) => Number((part / Math.max(1, whole)).toFixed(3));
 const result = {
+  command: commandLine(),
   machine: describeMachine(),
   models: { embedder: flags.embedder, answers: "pocket", mode: flags.mode, order: flags.order },
   corpus: { documents: ingested?.documents, chunks: ingested?.chunksStored },

@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 import { standaloneQuestion } from "../../dist/rag/answering/index.js";
 import { chunkId, openEmbedder, openStore, Rag } from "../../dist/rag/public.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { commandLine, describeMachine } from "../machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -84,6 +84,7 @@ rmSync(folder, { recursive: true });
 const share = (count) => Number((count / pairs.length).toFixed(3));
 const shares = Object.fromEntries(Object.entries(counts).map(([key, n]) => [key, share(n)]));
 const result = {
+  command: commandLine(),
   machine: describeMachine(),
   pairs: pairs.length,
   passages: texts.length,

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { LLM } from "../../dist/index.js";
 import { Answerer, parseAskSettings } from "../../dist/rag/answering/index.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { commandLine, describeMachine } from "../machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -81,6 +81,9 @@ for (const order of ["similarity", "document", "cache"]) {
   console.log(order, JSON.stringify(results[order]));
 }
 if (flags.json !== "") {
-  const result = { machine: describeMachine(), questions: asked.length, ...results };
+  const result = {
+    command: commandLine(),
+    ...{ machine: describeMachine(), questions: asked.length, ...results },
+  };
   writeFileSync(flags.json, `${JSON.stringify(result, null, 2)}\n`);
 }
