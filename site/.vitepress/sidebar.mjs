@@ -44,6 +44,7 @@ export const SIDEBAR = [
     text: "Operators",
     items: [
       page("Operating", "docs/operating"),
+      page("In production", "docs/production"),
       page("The live page", "docs/dashboard"),
       page("Settings: flags, variables, files", "docs/settings"),
       page("Models: which files are read", "docs/models"),
