@@ -98,11 +98,11 @@ export async function writeReference(repository: CachedRepository, commit: strin
  */
 export async function resolveModel(model: string, options: CacheOptions = {}): Promise<string> {
   if (await exists(model)) return resolve(model);
-  const bundled = bundledPath(model);
-  if (bundled !== null) return bundled;
   const name = longName(model) ?? model;
   const path = MODEL_NAME.test(name) ? await findSnapshot(name, options) : null;
-  if (path !== null) return path;
+  // A model that was linked into the cache by the name of a bundled one is meant first.
+  const found = path ?? bundledPath(model);
+  if (found !== null) return found;
   const hint = shortNameHint(model);
   const isRepository = MODEL_NAME.test(name) && name.includes("/");
   const remedy = isRepository

@@ -9,7 +9,8 @@ import { Progress } from "../progress.ts";
 import { readTraceSource } from "../trace-source.ts";
 
 interface ReplayFlags {
-  readonly capacity: readonly (number | null)[];
+  /** In blocks; Infinity: no bound. */
+  readonly capacity: readonly number[];
   readonly policy: readonly EvictionPolicyName[];
   readonly blockTokens: number;
   readonly json?: boolean;
@@ -53,7 +54,10 @@ export function defineReplay(command: Command): void {
 
 async function replayAll(trace: Trace, flags: ReplayFlags): Promise<readonly ReplayResult[]> {
   const runs = flags.policy.flatMap((policy) =>
-    flags.capacity.map((capacityBlocks) => ({ policy, capacityBlocks })),
+    flags.capacity.map((capacity) => ({
+      policy,
+      capacityBlocks: Number.isFinite(capacity) ? capacity : null,
+    })),
   );
   const requests = trace.requests.length;
   const progress = await Progress.start("replay", runs.length * requests, " requests");
@@ -108,10 +112,10 @@ function table(results: readonly ReplayResult[]): string {
   return `${[trace, "", line(heads), ...rows.map(line)].join("\n")}\n`;
 }
 
-function capacities(text: string): (number | null)[] {
+function capacities(text: string): number[] {
   return text.split(",").map((part) => {
     const capacity = part.trim();
-    if (capacity === "inf") return null;
+    if (capacity === "inf") return Number.POSITIVE_INFINITY;
     const blocks = Number(capacity);
     if (Number.isSafeInteger(blocks) && blocks > 0) return blocks;
     throw new InvalidArgumentError(`Wanted numbers of blocks or inf, got ${part}.`);

@@ -68,9 +68,10 @@ function valueText(key: string, value: unknown): string {
   if (value === undefined || value === null || value === NO_VALUE) return "null";
   if (typeof value === "number" && isSizeFlag(key)) return sizeText(value);
   // JSON is YAML; a bare word reads better where it means the same.
-  const json = JSON.stringify(value, (_, part: unknown) =>
-    typeof part === "string" ? withoutPassword(part) : part,
-  );
+  const json = JSON.stringify(value, (_, part: unknown) => {
+    if (part === Number.POSITIVE_INFINITY) return "inf";
+    return typeof part === "string" ? withoutPassword(part) : part;
+  });
   if (typeof value !== "string") return json;
   const bare = stringify(withoutPassword(value), { lineWidth: 0 }).trimEnd();
   return bare.includes("\n") ? json : bare;

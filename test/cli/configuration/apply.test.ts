@@ -93,7 +93,7 @@ test("flags without a schema read a file's values, too", async () => {
   const text = "replay:\n  capacity: [10, inf]\n  policy: lru\n  json: true\n  block-tokens: 16\n";
   const { command } = await called(["replay", "trace.jsonl"], { text });
   expect(command.opts()).toMatchObject({
-    ...{ capacity: [10, null], policy: ["lru"], json: true, blockTokens: 16 },
+    ...{ capacity: [10, Number.POSITIVE_INFINITY], policy: ["lru"], json: true, blockTokens: 16 },
   });
 });
 
