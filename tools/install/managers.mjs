@@ -1,4 +1,5 @@
 // Package managers, each with how it installs tarballs into a folder.
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { output, put } from "./workplace.mjs";
@@ -48,6 +49,19 @@ const MANAGERS = {
   "yarn 4 PnP": { linker: "pnp", command: (packages) => npx(YARN, ["add", ...files(packages)]) },
 };
 
+const isOwn = (name) => name.endsWith(`-${process.platform}-${process.arch}`);
+
+/**
+ * In place of another platform's package: from a registry yarn leaves that out, but refuses it as a
+ * file. Returns its path from the folder.
+ */
+function emptyPackage(folder, name) {
+  const path = `./elsewhere/${name.split("/").at(-1)}`;
+  mkdirSync(join(folder, path), { recursive: true });
+  put(join(folder, path), "package.json", JSON.stringify({ name, version: "0.0.0" }));
+  return path;
+}
+
 /**
  * Installs packages, `[name, path or name@version]`, into a folder. `all` are the tarballs of a
  * release: yarn asks the registry for what another package wants optionally, unless it is told.
@@ -59,7 +73,7 @@ export function install({ manager, folder, env, packages, all }) {
   const resolutions = Object.fromEntries(
     [...all]
       .filter(([name]) => name.startsWith("@perigee/native-"))
-      .map(([name, path]) => [name, `file:${path}`]),
+      .map(([name, path]) => [name, `file:${isOwn(name) ? path : emptyPackage(folder, name)}`]),
   );
   const manifest = { name: "trial", version: "1.0.0", private: true, type: "module", resolutions };
   put(folder, "package.json", JSON.stringify(manifest));
