@@ -184,39 +184,6 @@ test.skipIf(noSystemd !== null)(
   },
 );
 
-test("units keep what they store under one user, whatever their port is", () => {
-  for (const file of files.filter((name) => name.endsWith(".service"))) {
-    const unit = readFileSync(file, "utf8");
-    expect(unit).toMatch(/^DynamicUser=yes\nUser=perigee(-route)?$/m);
-    const seconds = Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1]);
-    const drainMs = Number(/--shutdown-timeout-ms (\d+)/.exec(unit)?.[1]);
-    expect(seconds * 1000).toBeGreaterThan(drainMs);
-  }
-});
-
-/** A pod of a Deployment. */
-interface Pod {
-  readonly enableServiceLinks: boolean;
-  readonly securityContext: Readonly<Record<string, unknown>>;
-  readonly volumes: readonly { readonly secret: { readonly defaultMode: number } }[];
-}
-
-test.each(["worker", "router"])(
-  "pods of the %s can read their secrets, and get no settings from names of Services",
-  (name) => {
-    const [deployment] = readFileSync(`deploy/kubernetes/${name}.yaml`, "utf8").split(/^---$/m);
-    // As Kubernetes reads it: in YAML 1.1 0440 is octal.
-    const { spec } = parse(deployment ?? "", { version: "1.1" }) as {
-      spec: { template: { spec: Pod } };
-    };
-    const pod = spec.template.spec;
-    expect(pod.enableServiceLinks).toBe(false);
-    const { runAsUser, fsGroup } = pod.securityContext;
-    expect([runAsUser, fsGroup]).toEqual([1000, 1000]);
-    expect(pod.volumes[0]?.secret.defaultMode).toBe(0o440);
-  },
-);
-
 const kubernetes = fromPyPI("kubernetes", ["kubernetes-validate==1.34.1"]);
 test.skipIf(kubernetes.problem !== null)(
   `Kubernetes ${KUBERNETES} takes the manifests${told(kubernetes.problem)}`,
