@@ -162,8 +162,9 @@ function partText(part: unknown): string {
 }
 
 function promptText({ kind, body, text }: GenerationRequest): string {
-  if (kind === "messages" || kind === "ollama") {
-    const said = body.messages ?? body.prompt;
+  if (kind === "ollama") return JSON.stringify(body.messages ?? conversationOf(body)) ?? "";
+  if (kind === "messages") {
+    const said = body.messages;
     return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(said) ?? ""}`;
   }
   if (kind === "responses") return JSON.stringify([body.instructions ?? "", body.input]);
@@ -171,6 +172,14 @@ function promptText({ kind, body, text }: GenerationRequest): string {
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
   if (typeof first === "string") return first;
   return first === undefined ? text : JSON.stringify(first);
+}
+
+/** Of POST /api/generate: a chat that begins alike begins where it is cached, too. */
+function conversationOf({ system, prompt, raw }: GenerationRequest["body"]): unknown {
+  if (raw === true) return prompt;
+  const hasSystem = typeof system === "string" && system !== "";
+  const user = { role: "user", content: prompt };
+  return hasSystem ? [{ role: "system", content: system }, user] : [user];
 }
 
 /** Whether keys and values of its prompt may come from another worker. */
