@@ -1,6 +1,7 @@
 /**
  * node bench/dashboard-cost.mjs [--streams 256] [--output-tokens 96] [--runs 7]
  *     [--view now|cache] [--page chromium|stream] [--minutes 0] [--serve FLAGS]
+ *     [--server-cpus 0 --other-cpus 1]
  *
  * What an open page costs: processor time a token of `perigee serve` under many streams, with and
  * without a page, in alternated runs, and the medians of both. `--page chromium` opens a real page
@@ -8,7 +9,7 @@
  * paint of fresh pages, idle server, and with `--minutes` how a page's heap and nodes grow while it
  * is open under load. Linux only: times are of /proc.
  */
-import { fork, spawn } from "node:child_process";
+import { execFileSync, fork, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
@@ -59,9 +60,14 @@ async function measure() {
       page: { type: "string", default: existsSync(CHROMIUM) ? "chromium" : "stream" },
       minutes: { type: "number", default: 0 },
       serve: { type: "string", default: "" },
+      "server-cpus": { type: "string" },
+      "other-cpus": { type: "string" },
     },
   });
   const server = await startServer(flags);
+  // Clients and the browser are children of this process: they run where it runs.
+  pin(process.pid, flags["other-cpus"]);
+  pin(server.pid, flags["server-cpus"]);
   const browser = flags.page === "chromium" ? await openBrowser() : null;
   try {
     const firstPaintMs = browser === null ? null : await paints(browser, server.url);
@@ -82,6 +88,7 @@ async function measure() {
       JSON.stringify({
         ...{ machine: describeMachine(), streams: flags.streams, runs: flags.runs },
         ...{ view: flags.view, page: flags.page },
+        ...{ serverCpus: flags["server-cpus"], otherCpus: flags["other-cpus"] },
         usPerToken: { without, with: withPage },
         morePercent: Math.round((withPage / without - 1) * 10_000) / 100,
         ...{ usPerTokenByRun: runs, firstPaintMs, growth },
@@ -122,7 +129,14 @@ async function startServer(flags) {
     }
     await sleep(100);
   }
-  return { url, seconds: () => secondsOf(child.pid), end: () => child.kill("SIGKILL") };
+  const { pid } = child;
+  return { url, pid, seconds: () => secondsOf(pid), end: () => child.kill("SIGKILL") };
+}
+
+/** Lets all threads of a process, and what it starts from now on, run on these processors only. */
+function pin(pid, cpus) {
+  if (cpus === undefined) return;
+  execFileSync("taskset", ["--all-tasks", "--cpu-list", "--pid", cpus, String(pid)]);
 }
 
 /** Processor time of a process with all its threads. */

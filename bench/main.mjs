@@ -5,11 +5,12 @@
  *
  * Perigee beside llama.cpp (through node-llama-cpp, at its best setting) on the same files, which
  * have random weights, or on one that is given. Both sides take turns. Prints tables; writes JSON
- * where --out says so. --isa limits our instructions, --peer-isa leaves llama.cpp only that variant
+ * where --out says so. How much of the memory's read speed one stream uses means something where
+ * the file is larger than the last cache (qwen15). --isa limits our instructions, --peer-isa leaves llama.cpp only that variant
  * of its CPU library.
  */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -121,7 +122,16 @@ function compare(name, file, vocabulary) {
     ]),
   );
   const { description, weightFormat } = mine[0].info;
-  return { name, weightFormat, device: description, flashAttention, rows, ...others };
+  const readLimit = shareOfReadSpeed(file, ours["streams 1"], mine);
+  return { name, weightFormat, device: description, flashAttention, rows, ...others, readLimit };
+}
+
+/** Each token of one stream reads the whole file: how close that is to reading memory at all. */
+function shareOfReadSpeed(file, rates, runs) {
+  if (rates === undefined) return null;
+  const GBs = (median(rates) * statSync(file).size) / 1e9;
+  const readGBs = median(runs.map((run) => run.readGBs));
+  return { GBs: round(GBs), readGBs: round(readGBs), share: round(GBs / readGBs, 2) };
 }
 
 function round(value, digits = 1) {
@@ -145,11 +155,14 @@ limitPeer(null);
 const peerVersion = JSON.parse(
   readFileSync(`${here}peer/node_modules/node-llama-cpp/package.json`, "utf8"),
 ).version;
-for (const { name, rows, ours, peer, weightFormat } of comparisons) {
+for (const { name, rows, ours, peer, weightFormat, readLimit } of comparisons) {
   console.log(`\n${name}, ${weightFormat} here`);
   console.table(rows);
   console.log(`start to first prompt done: ${ours.startMs} ms, peer ${peer.startMs} ms`);
   console.log(`peak memory: ${ours.residentMb} MB, peer ${peer.residentMb} MB`);
+  if (readLimit === null) continue;
+  const { GBs, readGBs, share } = readLimit;
+  console.log(`1 stream reads ${GBs} GB/s of ${readGBs} that these threads can read: ${share}`);
 }
 if (flags.out !== undefined) {
   const report = {

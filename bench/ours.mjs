@@ -3,7 +3,10 @@
  *
  *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"isa":null,"work":{…}}'
  */
+
+import { loadLibrary } from "../dist/devices/cpu/library.js";
 import { LLM } from "../dist/index.js";
+import { measureLimits } from "./kernels/limits.mjs";
 import { peakResidentMb } from "./machine.mjs";
 import { measureWork, randomTokens } from "./work.mjs";
 
@@ -60,12 +63,10 @@ async function timeStreams(streams) {
 }
 
 const { results, startMs } = await measureWork(work, timePrefill, timeStreams);
-console.log(
-  JSON.stringify({
-    results,
-    startMs,
-    residentMb: peakResidentMb(),
-    info: llm.info,
-  }),
-);
+const { info } = llm;
+const residentMb = peakResidentMb();
 await llm[Symbol.asyncDispose]();
+// As fast as these threads read memory at all, at this time on this machine.
+const used = loadLibrary(isa ?? undefined).isa;
+const { readGBs } = measureLimits(used, threads);
+console.log(JSON.stringify({ results, startMs, residentMb, info, readGBs }));

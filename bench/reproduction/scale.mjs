@@ -24,6 +24,8 @@ const { values: flags } = readFlags({
   },
 });
 const HEAP_MB = 20_000;
+/** Room for new objects: with V8's 16 a tenth of the time goes into copying what still lives. */
+const SEMI_SPACE_MB = 64;
 const PAPER_WORKERS = 16;
 
 async function measure(row) {
@@ -58,7 +60,10 @@ if (flags.one) {
     const seed = ["--seed", String(flags.seed)];
     const { stdout, status } = spawnSync(
       process.execPath,
-      [`--max-old-space-size=${HEAP_MB}`, ...script, ...seed, ...traceFlags],
+      [
+        ...[`--max-old-space-size=${HEAP_MB}`, `--max-semi-space-size=${SEMI_SPACE_MB}`],
+        ...[...script, ...seed, ...traceFlags],
+      ],
       { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] },
     );
     if (status !== 0) throw new Error(`${row} ended with ${status}`);
