@@ -32,32 +32,30 @@ const cases = Object.keys(TRANSLATIONS).flatMap((field) => doorCases(field, valu
 const httpCode = new Map(Object.entries(HTTP_ERRORS).map(([code, { code: name }]) => [code, name]));
 const folder = mkdtempSync(join(tmpdir(), "perigee-doors-"));
 
+/** What is bounded by time may be refused once and taken once, where other programs run, too. */
+const ASKED_AGAIN = 3;
+
+let server: ServedProcess;
 let llm: LlmProcess;
 let codes: string[];
 
-/** The server's verdict of each case; null where it did not come as far as the field. */
-async function askServer(): Promise<string[]> {
-  const server = await ServedProcess.start(".");
-  try {
-    const verdicts: string[] = [];
-    for (const { http } of cases) {
-      const answer = await sendBody(server.url, http.path, bodyOf(http, "whole"));
-      const { code, problems } = checkAnswer(http, "whole", answer);
-      verdicts.push(problems.length > 0 ? problems.join("; ") : code);
-    }
-    return verdicts;
-  } finally {
-    server.kill();
-  }
+/** The server's verdict of a case. */
+async function serverCode({ http }: DoorCase): Promise<string> {
+  const answer = await sendBody(server.url, http.path, bodyOf(http, "whole"));
+  const { code, problems } = checkAnswer(http, "whole", answer);
+  return problems.length > 0 ? problems.join("; ") : code;
 }
 
 beforeAll(async () => {
-  codes = await askServer();
+  server = await ServedProcess.start(".");
+  codes = [];
+  for (const one of cases) codes.push(await serverCode(one));
   llm = await LlmProcess.start();
 });
 
 afterAll(() => {
   llm?.kill();
+  server?.kill();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -70,24 +68,41 @@ function compared(): { readonly one: DoorCase; readonly code: string }[] {
     .filter(({ code }) => !BODY_CODES.includes(code));
 }
 
+/** Null: both say the same, or say it when they are asked again. */
+async function difference(
+  { one, code }: { readonly one: DoorCase; readonly code: string },
+  own: string,
+  askAgain: () => Promise<string>,
+): Promise<string | null> {
+  const isSame = (there: string, here: string) => here === there || isMeant(one, there, here);
+  if (isSame(code, own)) return null;
+  for (let time = 0; time < ASKED_AGAIN; time++) {
+    if (isSame(await serverCode(one), await askAgain())) return null;
+  }
+  return `${shown(one)}: ${code}, here ${own}`;
+}
+
 test("TypeScript refuses what HTTP refuses, by the same code, at once and as a stream", async () => {
   const differences: string[] = [];
-  for (const { one, code } of compared()) {
+  for (const each of compared()) {
     for (const call of ["generate", "stream"] as const) {
-      const verdict = await llm.call({ call, prompt: one.prompt, text: one.options });
-      const own = httpCode.get(verdict.code) ?? verdict.code;
-      if (own !== code && !isMeant(one, code, own))
-        differences.push(`${shown(one)}: ${code}, by ${call} ${own}`);
+      const ask = async () => {
+        const { prompt, options: text } = each.one;
+        const verdict = await llm.call({ call, prompt, text });
+        return httpCode.get(verdict.code) ?? verdict.code;
+      };
+      const found = await difference(each, await ask(), ask);
+      if (found !== null) differences.push(`${call}: ${found}`);
     }
   }
   expect(differences).toEqual([]);
 });
 
-test("a row of --input is refused where HTTP refuses it, alone, and by the same code", async () => {
-  const rows = compared().filter(({ one }) => one.row !== null);
+/** The verdict of each row, by its own number. */
+async function rowCodes(rows: readonly (string | null)[]): Promise<Map<number, string>> {
   const input = join(folder, "rows.jsonl");
   const output = join(folder, "results.jsonl");
-  writeFileSync(input, rows.map(({ one }) => `${one.row}\n`).join(""));
+  writeFileSync(input, rows.map((row) => `${row}\n`).join(""));
   const flags = ["--input", input, "--output", output, "--dtype", "float32"];
   flags.push("--speculative", "redrafter");
   await perigee(["generate", "models/pocket", ...flags]);
@@ -96,10 +111,18 @@ test("a row of --input is refused where HTTP refuses it, alone, and by the same 
     const { prompt_index: place, error } = JSON.parse(line);
     verdicts.set(place, error === undefined ? "ok" : (httpCode.get(error.code) ?? error.code));
   }
-  const differences = rows
-    .map(({ one, code }, at) => ({ one, code, own: verdicts.get(at) ?? "nothing" }))
-    .filter(({ one, code, own }) => own !== code && !isMeant(one, code, own))
-    .map(({ one, code, own }) => `${shown(one)}: ${code}, in a row ${own}`);
+  return verdicts;
+}
+
+test("a row of --input is refused where HTTP refuses it, alone, and by the same code", async () => {
+  const rows = compared().filter(({ one }) => one.row !== null);
+  const verdicts = await rowCodes(rows.map(({ one }) => one.row));
+  const differences: string[] = [];
+  for (const [at, each] of rows.entries()) {
+    const askAgain = async () => (await rowCodes([each.one.row])).get(0) ?? "nothing";
+    const found = await difference(each, verdicts.get(at) ?? "nothing", askAgain);
+    if (found !== null) differences.push(found);
+  }
   expect(differences).toEqual([]);
 });
 
