@@ -2,6 +2,7 @@
  * Weaknesses planted into a copy of the build, to see that the suite finds them. The build itself
  * has no switch for them: a copy's files are changed as text.
  */
+import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -179,5 +180,7 @@ export function plant(weakness: Weakness): { readonly root: string; remove(): vo
     symlinkSync(resolve(folder), join(root, folder));
   }
   for (const [file, text] of plantedFiles(weakness)) writeFileSync(join(root, "dist", file), text);
+  // Threads start from files into which theirs were joined.
+  execFileSync(process.execPath, ["tools/build-threads.mjs", join(root, "dist")]);
   return { root, remove: () => rmSync(root, { recursive: true, force: true }) };
 }
