@@ -6,7 +6,8 @@
  * file's dequantised weights in float32, teacher-forced on the float32 model's own answers to chats
  * (or random tokens, where a model has no chat template). For each format here, and for llama.cpp
  * on the same file and positions: mean Kullback-Leibler divergence, how often the likeliest token
- * is the same, and how much the perplexity grows.
+ * is the same, and how much the perplexity grows. llama.cpp's API takes more than a second for the
+ * logits of a position.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
