@@ -1,7 +1,6 @@
 import { EngineError } from "#base";
 import type { Device, DeviceTensor, LinearInput, WeightFormat, WeightSource } from "#devices";
 import {
-  bytesOf,
   decodeFloats,
   elementCount,
   findNonFinite,
@@ -36,8 +35,8 @@ export interface WeightSupply {
 export interface WeightOptions {
   readonly sources: WeightSupply;
   readonly format: WeightFormat;
-  /** Receives, after each tensor, the bytes of the sources read so far. */
-  readonly onProgress?: (bytes: number) => void;
+  /** Receives, after each tensor, how many elements of the sources were read so far. */
+  readonly onProgress?: (elements: number) => void;
 }
 
 /** Names of LayerNorm's parameters when BERT was published. */
@@ -55,9 +54,9 @@ export class WeightLoader {
   readonly #sources: WeightSupply;
   readonly #optionalPrefix: string;
   readonly #counted = new Set<string>();
-  readonly #onProgress: (bytes: number) => void;
+  readonly #onProgress: (elements: number) => void;
   #parameters = 0;
-  #bytes = 0;
+  #elements = 0;
 
   constructor(device: Device, optionalPrefix: string, options: WeightOptions) {
     this.#device = device;
@@ -149,8 +148,8 @@ export class WeightLoader {
 
   #finish(source: WeightSource): void {
     source.discard();
-    this.#bytes += elementCount(source.shape) * bytesOf(source.dtype);
-    this.#onProgress(this.#bytes);
+    this.#elements += elementCount(source.shape);
+    this.#onProgress(this.#elements);
   }
 
   #count(source: WeightSource): void {

@@ -1,10 +1,13 @@
 /** Loading, closing, and what runs where. */
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
-import { LLM, type LoadOptions } from "#engine";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { LLM, type LoadOptions, type LoadProgress } from "#engine";
+import { writeRandomModel } from "../../bench/random-gguf.mjs";
+import { SHAPES } from "../../bench/shapes.mjs";
 import { fixturePath, openRecordedModel } from "../contracts/recorded-model.ts";
 
 const run = promisify(execFile);
@@ -53,6 +56,27 @@ test("a checkpoint without a tokenizer works on token ids, and says so", async (
     await expect(ask()).rejects.toMatchObject({ code: "TOKENIZER_MISSING" });
   }
 });
+
+test.for(["q8_0", "q4_k_m"])(
+  "progress of %s goes from little to all, in the file's bytes",
+  async (type) => {
+    const folder = mkdtempSync(join(tmpdir(), "perigee-progress-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "model.gguf");
+    writeRandomModel(SHAPES.blocks, "blocks", { [type]: file });
+    const seen: LoadProgress[] = [];
+    const onProgress = (progress: LoadProgress) => seen.push(progress);
+    await using _llm = await LLM.load(file, { device: "cpu", ...inline, onProgress });
+    const weights = seen.filter(({ part }) => part === "weights");
+    const shares = weights.map(({ done, total }) => done / total);
+    expect(shares).toEqual(shares.toSorted((left, right) => left - right));
+    expect(new Set(shares).size).toBeGreaterThan(10);
+    expect(shares[0]).toBeLessThan(0.5);
+    expect(shares.at(-1)).toBe(1);
+    const { total } = weights[0] ?? expect.fail();
+    expect(total / statSync(file).size).toBeGreaterThan(0.9);
+  },
+);
 
 test("an encoder embeds as recorded, and does not generate", async () => {
   const encoder = openRecordedModel("bert-encoder");

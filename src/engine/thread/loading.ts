@@ -14,6 +14,7 @@ import type {
 import type { CacheMemory } from "#engine/tiers";
 import type { CacheAsk, CacheLook, KvSnapshot, NumberedKvEvent } from "#kvcache";
 import type { WeightSupply } from "#models";
+import { elementCount } from "#tensor";
 import type { CountedMemory } from "./cache-stats.ts";
 import type { ExchangeWay } from "./exchange-way.ts";
 import type { LoadPhases } from "./load-phases.ts";
@@ -89,10 +90,19 @@ export interface Loading {
   readonly way: ExchangeWay | null;
 }
 
-/** Reports the bytes of weights that were read. */
-export function watchWeights({ context, checkpoint, sources }: Loading): (bytes: number) => void {
+/** Reports the bytes of weights that were read, as the files have them: 4 bits of a block are 4. */
+export function watchWeights({
+  context,
+  checkpoint,
+  sources,
+}: Loading): (elements: number) => void {
   const total = checkpoint.totalBytes;
+  let all = 0;
+  for (const { shape } of checkpoint.tensors.values()) all += elementCount(shape);
   // Random weights are not read.
-  if (sources !== checkpoint.tensors || total === 0) return () => {};
-  return (done) => context.onProgress({ part: "weights", done: Math.min(done, total), total });
+  if (sources !== checkpoint.tensors || all === 0) return () => {};
+  return (elements) => {
+    const done = Math.round(total * Math.min(1, elements / all));
+    context.onProgress({ part: "weights", done, total });
+  };
 }
