@@ -69,6 +69,7 @@ export function createHttpApp(parts: HttpAppParts): FastifyInstance {
 function newFastify({ config, bodyBytesMax, newId }: HttpAppParts): FastifyInstance {
   return fastify({
     genReqId: ({ headers }) => headerRequestId(headers) ?? newId(),
+    requestIdLogLabel: "requestId",
     loggerInstance: createLogger(config),
     logController: new LogController({ disableRequestLogging: true }), // see logRequests
     bodyLimit: bodyBytesMax,

@@ -20,12 +20,15 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/metrics",
 ]);
 
-/** Those, and what routers request as often, with a key. */
+/** Those, and what routers request, with a key. */
 const QUIET_PATHS: ReadonlySet<string> = new Set([
   ...PROBE_PATHS,
   "/worker_info",
   "/loads",
   "/v1/loads",
+  // Routers compare their tokenizers with a worker's, and a client's call computes little.
+  "/tokenize",
+  "/detokenize",
 ]);
 
 /** Ids and token counts of generation requests. */
@@ -45,8 +48,8 @@ export function noteRelayed(request: FastifyRequest): void {
 }
 
 /**
- * Logs method, path, status and time of each request; for generation requests also the answer's id
- * and the token counts. Successful probes are logged at `debug`.
+ * Logs method, path, status and time of each request; for generation requests also the token
+ * counts, and the answer's id where the body has one of its own. Successful probes are logged at `debug`.
  */
 export function logRequests(
   app: FastifyInstance,
@@ -74,7 +77,7 @@ function callFields(request: FastifyRequest): object {
   if (call === undefined) return {};
   const counts = call.usage.usage();
   return {
-    requestId: call.id,
+    ...(call.id !== request.id && { answerId: call.id }),
     promptTokens: counts.prompt_tokens,
     cachedTokens: counts.prompt_tokens_details.cached_tokens,
     completionTokens: counts.completion_tokens,

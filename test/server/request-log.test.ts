@@ -74,7 +74,7 @@ test("a generating request is logged with the id of its answer and its token cou
   lines.length = 0;
   await (await fetch(`${url}/v1/completions`, { method: "POST" })).text();
   const counts = { promptTokens: 3, cachedTokens: 2, completionTokens: 5 };
-  await expect.poll(() => lines).toMatchObject([{ requestId: "abc", status: 200, ...counts }]);
+  await expect.poll(() => lines).toMatchObject([{ answerId: "abc", status: 200, ...counts }]);
   expect(ended).toEqual([{ method: "POST", route: "/v1/completions", status: 200 }]);
 });
 

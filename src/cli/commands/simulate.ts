@@ -18,7 +18,7 @@ import {
   type TimeSpread,
   type Trace,
 } from "#simulator";
-import { readFleetFile } from "../fleet-file.ts";
+import { readFleet } from "../fleet-file.ts";
 import { Progress } from "../progress.ts";
 import { readTraceSource } from "../trace-source.ts";
 
@@ -124,7 +124,7 @@ async function traceOf(path: string | undefined, flags: SimulateFlags): Promise<
 /** The file's fleet, with what flags say instead. */
 function fleetOf(flags: SimulateFlags): FleetConfig {
   const { fleet, policy, rejection, ttftDeadline, tbtDeadline } = flags;
-  const described = parseFleet(fleet === undefined ? {} : readFleetFile(fleet));
+  const described = fleet === undefined ? parseFleet({}) : readFleet(fleet);
   const conductor = {
     ...described.conductor,
     ...(policy === undefined ? {} : { policy }),

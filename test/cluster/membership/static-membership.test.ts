@@ -205,8 +205,8 @@ test("[CL50] a worker that comes later joins, and says so", async () => {
   await serveOwn(port);
   await until("it joins", () => membership.workers.size === 1);
   expect(warnings).toEqual([
-    `Cannot use worker http://127.0.0.1:${port}: it must be a server, current state is ` +
-      "a refused connection (ECONNREFUSED); check --worker; trying again",
+    `Worker http://127.0.0.1:${port} is not up yet: a refused connection (ECONNREFUSED); ` +
+      "trying again, check --worker if it should be",
     `Worker http://127.0.0.1:${port} answers`,
   ]);
 });
