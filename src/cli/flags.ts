@@ -136,7 +136,8 @@ function* fieldsOf(
       continue;
     }
     const [group = ""] = path;
-    const own = options.prefixed?.includes(group) === true ? `${group}-${kebab(name)}` : kebab(name);
+    const own =
+      options.prefixed?.includes(group) === true ? `${group}-${kebab(name)}` : kebab(name);
     yield { path: here, flag: given ?? own, schema: field };
   }
 }

@@ -62,6 +62,34 @@ describe("perigee rag", () => {
   });
 
   it.each([
+    [],
+    ["nothing"],
+    ["search"],
+    ["ask", "x", "y"],
+    ["status", "--unknown"],
+    ["remove", "a.md", "--store"],
+  ])("[RG120] a command line that is none is wrong use: %j", async (...words) => {
+    const { code, stdout } = await perigeeInside(["rag", ...words]);
+    expect([code, stdout]).toEqual([2, ""]);
+  });
+
+  it.each([
+    ["ingest", "none-such.md", ...embedder],
+    ["ingest", "x", "--embedder", "none/such"],
+    ["search", "x", ...embedder],
+    ["ask", "x", ...embedder],
+    ["status"],
+    ["remove", "--all"],
+  ])("[RG120] what fails has an exit code that says so: %j", async (...words) => {
+    const file = join(folder, "a file");
+    writeFileSync(file, "");
+    const { code, stdout, stderr } = await perigeeInside(["rag", ...words, "--store", file]);
+    expect([1, 2]).toContain(code);
+    expect(stdout).toBe("");
+    expect(stderr).toMatch(/^perigee: /m);
+  });
+
+  it.each([
     ["status"],
     ["search", "bridge", ...embedder],
     ["ask", "Which bridge?", ...embedder],
