@@ -69,9 +69,11 @@ export function createHttpApp(parts: HttpAppParts): FastifyInstance {
 function newFastify({ config, bodyBytesMax, newId }: HttpAppParts): FastifyInstance {
   return fastify({
     genReqId: ({ headers }) => headerRequestId(headers) ?? newId(),
-    requestIdLogLabel: "requestId",
     loggerInstance: createLogger(config),
-    logController: new LogController({ disableRequestLogging: true }), // see logRequests
+    logController: new LogController({
+      requestIdLogLabel: "requestId",
+      disableRequestLogging: true, // see logRequests
+    }),
     bodyLimit: bodyBytesMax,
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: config.idleTimeoutMs,

@@ -120,6 +120,9 @@ describe("perigee rag, in a folder", () => {
     const unknown = await rag("search", "bridge", ...embedder, "--corpus", "unknown");
     expect(unknown.code).toBe(2);
     expect(unknown.stderr).toContain("there is none of this name; ingest documents into it first");
+    const listed = await rag("status", "--documents", "--corpus", "unknown");
+    expect(listed).toMatchObject({ code: 2, stdout: "" });
+    expect(listed.stderr).toContain("the documents of corpus unknown: there is none of this name");
     const { stdout } = await rag("status");
     expect(stdout).toMatch(
       /^store\tfolder .*store\n(note.*\n)*default\t2 documents, 2 chunks, 384/,

@@ -95,6 +95,20 @@ test("a probe that succeeds is logged at debug, one that fails at info", async (
   ]);
 });
 
+test("a router's comparison of tokenizers is logged at debug", async () => {
+  const { lines, log } = recorder();
+  const routes = (app: FastifyInstance) => {
+    app.post("/tokenize", async () => ({ tokens: [1] }));
+    app.post("/fast", async () => "a");
+  };
+  const url = await listening(log, routes);
+  lines.length = 0;
+  for (const path of ["/tokenize", "/fast"]) {
+    await (await fetch(url + path, { method: "POST" })).text();
+  }
+  await expect.poll(() => lines.map((line) => line.url)).toEqual(["/fast"]);
+});
+
 test("an answered request is logged with its status, a client that hung up as 499", async () => {
   const { lines, log } = recorder();
   const url = await listening(log, (app) => {
