@@ -49,7 +49,8 @@ export function noteRelayed(request: FastifyRequest): void {
 
 /**
  * Logs method, path, status and time of each request; for generation requests also the token
- * counts, and the answer's id where the body has one of its own. Successful probes are logged at `debug`.
+ * counts, and the answer's id where the body has one of its own. Successful probes are logged
+ * at `debug`.
  */
 export function logRequests(
   app: FastifyInstance,

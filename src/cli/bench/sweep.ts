@@ -28,8 +28,8 @@ export function sweptAxis({ requestRates, concurrencies }: SweepLoads): SweptAxi
 type Load = Pick<OnlineOptions, "requestRate" | "concurrencyMax">;
 
 /**
- * A run for each load. Each has prompts of its own: those of the one before are in the cache. `tell`
- * receives a line for each load of several that failed altogether. Throws where all do.
+ * A run for each load. Each has prompts of its own: those of the one before are in the cache.
+ * `tell` receives a line for each load of several that failed altogether. Throws where all do.
  */
 export async function benchLoads(
   options: OnlineOptions,

@@ -188,9 +188,9 @@ async function presentFile(name: string, flags: HubFlags): Promise<string> {
   if (existsSync(file)) return file;
   throw new EngineError(
     "MODEL_NOT_FOUND",
-    `Cannot find file: ${flags.file} of ${name} must be on this machine, it is not, and --offline ` +
-      `forbids to download it; where there is a network: perigee models pull ${name} --file ` +
-      flags.file,
+    `Cannot find file: ${flags.file} of ${name} must be on this machine, it is not; ` +
+      `--offline downloads nothing; where there is a network: perigee models pull ${name} ` +
+      `--file ${flags.file}`,
     { param: "file" },
   );
 }

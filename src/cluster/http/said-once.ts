@@ -2,12 +2,12 @@
 const REASONS_MAX = 16;
 /** All reasons of a connection that is not made, lost, or silent, as `failureText` words them. */
 const AWAY = "away";
-const AWAY_REASON =
-  /\((ECONN[A-Z]+|EPIPE|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|UND_ERR_[A-Z_]+)\)$|^no answer within /;
+const AWAY_CODE = /\((ECONN[A-Z]+|EPIPE|E(HOST|NET)UNREACH|EAI_AGAIN|ENOTFOUND|UND_ERR_\w+)\)$/;
+const LATE = /^no answer within /;
 
 /** Whether nothing answers at the address, by the words of the failure. */
 export function isUnanswered(reason: string): boolean {
-  return AWAY_REASON.test(reason);
+  return AWAY_CODE.test(reason) || LATE.test(reason);
 }
 
 /**

@@ -68,18 +68,19 @@ test("a list of rates is a run for each, with prompts of its own, and one pictur
 test.for([
   [busy, "status 503", "all workers are busy"],
   [broken, "a stream broke off", "the model was closed"],
-] as const)("loads that all fail with %j are told one by one, and fail", async ([answer, ...said]) => {
-  refusals = Array(4).fill(answer);
-  const ran = await measure("--request-rate", "500,1000");
-  expect(ran).toMatchObject({ code: 1, stdout: "" });
-  const lines = ran.stderr.trim().split("\n");
-  expect(lines).toHaveLength(3);
-  for (const words of ["--request-rate 500 ", ...said]) expect(lines[0]).toContain(words);
-  for (const words of ["--request-rate 1000 ", ...said]) expect(lines[1]).toContain(words);
-  expect(lines[2]).toBe(
-    `perigee: Cannot measure ${url}: no request of any of 2 loads succeeded`,
-  );
-});
+] as const)(
+  "loads that all fail with %j are told one by one, and fail",
+  async ([answer, ...said]) => {
+    refusals = Array(4).fill(answer);
+    const ran = await measure("--request-rate", "500,1000");
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    const lines = ran.stderr.trim().split("\n");
+    expect(lines).toHaveLength(3);
+    for (const words of ["--request-rate 500 ", ...said]) expect(lines[0]).toContain(words);
+    for (const words of ["--request-rate 1000 ", ...said]) expect(lines[1]).toContain(words);
+    expect(lines[2]).toBe(`perigee: Cannot measure ${url}: no request of any of 2 loads succeeded`);
+  },
+);
 
 test("of loads of which one fails the others are printed, and the call fails", async () => {
   refusals = [busy, busy];
