@@ -49,13 +49,14 @@ export function noteRelayed(request: FastifyRequest): void {
 
 /**
  * Logs method, path, status and time of each request; for generation requests also the token
- * counts, and the answer's id where the body has one of its own. Successful probes are logged
- * at `debug`.
+ * counts, and the answer's id where the body has one of its own. Probes are logged at
+ * `debug`, but for the first that fails with another status than the one before it.
  */
 export function logRequests(
   app: FastifyInstance,
   onEnd: (request: EndedRequest) => void = () => {},
 ): void {
+  const probes = new ProbeStates();
   app.addHook("onRequest", async (request, reply) => {
     reply.raw.once("close", () => {
       if (relayed.has(request)) return;
@@ -66,11 +67,23 @@ export function logRequests(
       onEnd({ method, route, status });
       const ms = Math.round(reply.elapsedTime);
       const line = { method, url, status, ms, ...callFields(request) };
-      const isProbe = route !== null && QUIET_PATHS.has(route) && status < 400;
-      if (isProbe) request.log.debug(line, "request");
+      if (route !== null && probes.isQuiet(route, status)) request.log.debug(line, "request");
       else request.log.info(line, "request");
     });
   });
+}
+
+/** What probes were answered last: one that fails does so every few seconds, for a while. */
+class ProbeStates {
+  readonly #statuses = new Map<string, number>();
+
+  /** Whether an answer tells nothing new. */
+  isQuiet(route: string, status: number): boolean {
+    if (!QUIET_PATHS.has(route)) return false;
+    const before = this.#statuses.get(route);
+    this.#statuses.set(route, status);
+    return status < 400 || (PROBE_PATHS.has(route) && status === before);
+  }
 }
 
 function callFields(request: FastifyRequest): object {
