@@ -78,7 +78,8 @@ ${GENERATED}
 
 Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its
 group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`. Where that would be ambiguous, the flag
-has a longer name: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. All are in
+has a longer name: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`, and those of
+\`grammar\`, \`speculative\` and \`pipeline\` begin with it: \`--grammar-nesting-max\`. All are in
 \`--help\`. Over HTTP, sampling fields have OpenAI's and vLLM's names. [kv-cache.md](kv-cache.md)
 explains the fields of \`kvCache\` and \`retention\`, with examples.
 

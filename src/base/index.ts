@@ -7,6 +7,7 @@
  *   clock.ts    time and timeouts as parameters
  *   foreign-writer.ts   other users that can change a file
  *   int-list.ts a growing list of 32-bit integers
+ *   lasting-trouble.ts   when a trouble that comes and goes is told
  *   token-list.ts   the same after an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
  *   gumbel.ts   noise of tokens, keyed by seed, position and token
@@ -35,6 +36,7 @@ export {
   type SettingIssue,
   type SettingProblem,
 } from "./issue-text.ts";
+export { LastingTrouble } from "./lasting-trouble.ts";
 export {
   findNativeFile,
   type NativePlaces,

@@ -43,7 +43,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "rag",
-    description: "Ask one's own documents: ingest, search, ask, status, remove.",
+    description: "Answer questions from your own documents: ingest, search, ask, status, remove.",
     load: async () => (await import("./commands/rag.ts")).defineRag,
   },
   {

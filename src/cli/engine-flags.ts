@@ -12,22 +12,13 @@ import { plainText } from "./terminal-text.ts";
 
 /** Flags of commands that load a model. */
 export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
+  prefixed: ["speculative", "pipeline", "grammar"],
   rename: {
     "kvCache.poolBytes": "kv-pool-bytes",
     "kvCache.dtype": "kv-cache-dtype",
+    "kvCache.eventBufferMax": "kv-event-buffer-max",
     "scheduler.policy": "scheduling-policy",
     "speculative.kind": "speculative",
-    "speculative.model": "speculative-model",
-    "speculative.lengthMax": "speculative-length-max",
-    "speculative.width": "speculative-width",
-    "speculative.earlierBytes": "speculative-earlier-bytes",
-    "speculative.mixed": "speculative-mixed",
-    "speculative.adaptive": "speculative-adaptive",
-    "speculative.measureMs": "speculative-measure-ms",
-    "pipeline.stages": "pipeline-stages",
-    "pipeline.chunkTokens": "pipeline-chunk-tokens",
-    "pipeline.shareGpus": "pipeline-share-gpus",
-    "pipeline.timeoutMs": "pipeline-timeout-ms",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,
@@ -46,14 +37,18 @@ const ENGINE_HEADING = "Model and engine:";
 const OFFLINE_HELP =
   "Download nothing: a model must be on this machine. HF_HUB_OFFLINE=1 does the same.";
 
-/** The model argument, and its flags. */
-export function addEngineFlags(command: Command): void {
+/**
+ * The model argument, and its flags. `draftsMs`: as the command gives it to `loadModel`, so that
+ * the help tells whether tokens are drafted.
+ */
+export function addEngineFlags(command: Command, draftsMs: number | null = null): void {
   command.argument(
     "[model]",
     "A directory, a .gguf file, the Hugging Face id of a model, which is downloaded where it is " +
       "not here, or a short name such as qwen2.5:0.5b. (default: the bundled model)",
   );
-  engineFlags.addTo(command, ENGINE_HEADING);
+  const drafts = { "speculative.kind": "auto", "speculative.measureMs": draftsMs };
+  engineFlags.addTo(command, ENGINE_HEADING, draftsMs === null ? {} : drafts);
   const offline = { type: "boolean", default: false, description: OFFLINE_HELP };
   command.addOption(flagOption("offline", offline).helpGroup(ENGINE_HEADING));
 }

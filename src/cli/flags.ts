@@ -17,6 +17,8 @@ interface Field {
 
 /** Flags by dotted path, e.g. `kvCache.poolBytes`. */
 export interface FlagOptions {
+  /** Groups whose name is a part of their flags: `grammar.nestingMax`, `--grammar-nesting-max`. */
+  readonly prefixed?: readonly string[];
   /** Flag names for fields whose own name would clash or mislead; null: no flag. */
   readonly rename?: Readonly<Record<string, string | null>>;
   /** Defaults that replace the schema's on the command line. */
@@ -48,13 +50,17 @@ export class SchemaFlags {
     // The cast restricts JSON Schema to the subset that the settings use.
     const json = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as FieldSchema;
     this.#names = new Set(Object.keys(json.properties ?? {}));
-    this.#fields = [...fieldsOf(json, [], options.rename ?? {})];
+    this.#fields = [...fieldsOf(json, [], options)];
   }
 
-  /** Adds every flag, under a heading in `--help`. */
-  addTo(command: Command, heading: string): void {
+  /**
+   * Adds every flag, under a heading in `--help`. `own`: defaults that the command itself uses, to
+   * be told instead of the schema's.
+   */
+  addTo(command: Command, heading: string, own: Readonly<Record<string, unknown>> = {}): void {
     schemasByCommand.set(command, [...schemasOf(command), this]);
-    const { defaults = {}, help = {} } = this.#options;
+    const { help = {} } = this.#options;
+    const defaults = { ...this.#options.defaults, ...own };
     for (const { path, flag, schema } of this.#fields) {
       const name = path.join(".");
       const description = this.withFlags(schema.description ?? "");
@@ -119,14 +125,20 @@ export class SchemaFlags {
 function* fieldsOf(
   schema: FieldSchema,
   path: readonly string[],
-  rename: Readonly<Record<string, string | null>>,
+  options: Pick<FlagOptions, "rename" | "prefixed">,
 ): Generator<Field> {
   for (const [name, field] of Object.entries(schema.properties ?? {})) {
     const here = [...path, name];
-    const given = rename[here.join(".")];
+    const given = options.rename?.[here.join(".")];
     if (given === null) continue;
-    if (field.properties !== undefined) yield* fieldsOf(field, here, rename);
-    else yield { path: here, flag: given ?? kebab(name), schema: field };
+    if (field.properties !== undefined) {
+      yield* fieldsOf(field, here, options);
+      continue;
+    }
+    const [group = ""] = path;
+    const own =
+      options.prefixed?.includes(group) === true ? `${group}-${kebab(name)}` : kebab(name);
+    yield { path: here, flag: given ?? own, schema: field };
   }
 }
 

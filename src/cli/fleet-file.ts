@@ -1,26 +1,28 @@
 /** A fleet's description, from a YAML file. */
-import { readFileSync, statSync } from "node:fs";
-import { parse } from "yaml";
-import { EngineError, messageOf } from "#base";
+import { EngineError } from "#base";
+import { type FleetConfig, parseFleet } from "#simulator";
+import { refusal } from "./configuration/settings-text.ts";
+import { plainValue, readYamlFile, type YamlNode } from "./configuration/yaml-tree.ts";
 
-/** Far above any description. */
-const BYTES_MAX = 2 ** 20;
+/**
+ * The fleet of a YAML file. Throws IO where it cannot be read, and INVALID_ARGUMENT with file and
+ * line where it describes no fleet.
+ */
+export function readFleet(file: string): FleetConfig {
+  const tree = readYamlFile(file);
+  try {
+    return parseFleet(plainValue(tree));
+  } catch (thrown) {
+    if (!(thrown instanceof EngineError)) throw thrown;
+    const name = thrown.param ?? "";
+    const problem = thrown.message.replace(/^Cannot use [^:]*: /, "");
+    throw refusal(file, placeOf(tree, name.split(".")), `${name} ${problem}`.trim());
+  }
+}
 
-/** What a YAML file says. Throws IO where it cannot be read, INVALID_ARGUMENT where it is none. */
-export function readFleetFile(path: string): unknown {
-  const cannot = `Cannot read fleet ${path}: wanted a YAML file`;
-  let text: string;
-  try {
-    const { size } = statSync(path);
-    if (size > BYTES_MAX) throw new Error(`it has ${size} bytes, at most ${BYTES_MAX}`);
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new EngineError("IO", `${cannot} (${messageOf(cause)})`, { cause, param: "fleet" });
-  }
-  try {
-    return parse(text);
-  } catch (cause) {
-    const [line = ""] = messageOf(cause).split("\n");
-    throw new EngineError("INVALID_ARGUMENT", `${cannot} (${line})`, { cause, param: "fleet" });
-  }
+/** Where the file says the field, or the innermost group of it that is there. */
+function placeOf(node: YamlNode, [name, ...rest]: readonly string[]): YamlNode["place"] {
+  const entry = node.kind === "map" && name !== undefined ? node.entries.get(name) : undefined;
+  if (entry === undefined) return node.place;
+  return rest.length === 0 ? entry.place : placeOf(entry.node, rest);
 }

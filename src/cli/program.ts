@@ -9,6 +9,16 @@ const ALL = "*";
 /** Commands whose standard error is a log. */
 const SERVERS = new Set(["serve", "worker", "route"]);
 
+const FIRST_STEPS = `
+  perigee doctor                            what this machine can run
+  perigee serve qwen2.5:0.5b --port 8000    download a model, and serve it with OpenAI's API
+  perigee serve --help                      flags of a command, with their defaults
+  perigee serve --config perigee.yaml       settings in a file: perigee config --help
+
+Each flag may be a variable, too: --kv-pool-bytes is PERIGEE_KV_POOL_BYTES. Results are on standard
+output, all else on standard error. Exit codes: 0 done, 1 failed, 2 wrong use, 130 ended by Ctrl-C.
+`;
+
 /** The program with the flags of every command. */
 function loadAll(): Promise<Command> {
   return loadProgram(ALL);
@@ -31,6 +41,7 @@ export async function loadProgram(wanted: string | undefined): Promise<Command> 
         "that PERIGEE_CONFIG names, else none)",
     )
     .option("--print-config", "Print the settings that would be used, as such a file, and end.")
+    .addHelpText("after", FIRST_STEPS)
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ outputError: (text, write) => write(oneLine(text, "perigee --help")) })
     .showSuggestionAfterError()

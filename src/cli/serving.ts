@@ -88,7 +88,7 @@ export function addServeFlags(command: Command): void {
   const adminFile = new Option("--admin-key-file <file>", ADMIN_KEY_FILE_HELP);
   command.addOption(keyFile.helpGroup(SERVER_HEADING));
   command.addOption(adminFile.helpGroup(SERVER_HEADING));
-  addEngineFlags(command);
+  addEngineFlags(command, MEASURE_MS);
 }
 
 /** What is served beside the model's own endpoints. */

@@ -80,7 +80,7 @@ export class Admission {
 
   /** Aborts all running requests of this thread with SHUTTING_DOWN. */
   abortAll(): void {
-    for (const controller of this.#running) controller.abort(shuttingDown());
+    for (const controller of this.#running) controller.abort(cutOff());
     const timer = setTimeout(() => this.#wake(), LAST_WORDS_MS);
     timer.unref();
   }
@@ -88,6 +88,14 @@ export class Admission {
   #wake(): void {
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
+}
+
+function cutOff(): EngineError {
+  return new EngineError(
+    "SHUTTING_DOWN",
+    "The server is shutting down and cut this answer off: it was not complete at the end of " +
+      "shutdownTimeoutMs; send the request again later or elsewhere",
+  );
 }
 
 function shuttingDown(): EngineError {

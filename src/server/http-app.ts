@@ -70,7 +70,10 @@ function newFastify({ config, bodyBytesMax, newId }: HttpAppParts): FastifyInsta
   return fastify({
     genReqId: ({ headers }) => headerRequestId(headers) ?? newId(),
     loggerInstance: createLogger(config),
-    logController: new LogController({ disableRequestLogging: true }), // see logRequests
+    logController: new LogController({
+      requestIdLogLabel: "requestId",
+      disableRequestLogging: true, // see logRequests
+    }),
     bodyLimit: bodyBytesMax,
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: config.idleTimeoutMs,

@@ -20,12 +20,15 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/metrics",
 ]);
 
-/** Those, and what routers request as often, with a key. */
+/** Those, and what routers request, with a key. */
 const QUIET_PATHS: ReadonlySet<string> = new Set([
   ...PROBE_PATHS,
   "/worker_info",
   "/loads",
   "/v1/loads",
+  // Routers compare their tokenizers with a worker's, and a client's call computes little.
+  "/tokenize",
+  "/detokenize",
 ]);
 
 /** Ids and token counts of generation requests. */
@@ -45,13 +48,15 @@ export function noteRelayed(request: FastifyRequest): void {
 }
 
 /**
- * Logs method, path, status and time of each request; for generation requests also the answer's id
- * and the token counts. Successful probes are logged at `debug`.
+ * Logs method, path, status and time of each request; for generation requests also the token
+ * counts, and the answer's id where the body has one of its own. Probes are logged at
+ * `debug`, but for the first that fails with another status than the one before it.
  */
 export function logRequests(
   app: FastifyInstance,
   onEnd: (request: EndedRequest) => void = () => {},
 ): void {
+  const probes = new ProbeStates();
   app.addHook("onRequest", async (request, reply) => {
     reply.raw.once("close", () => {
       if (relayed.has(request)) return;
@@ -62,11 +67,23 @@ export function logRequests(
       onEnd({ method, route, status });
       const ms = Math.round(reply.elapsedTime);
       const line = { method, url, status, ms, ...callFields(request) };
-      const isProbe = route !== null && QUIET_PATHS.has(route) && status < 400;
-      if (isProbe) request.log.debug(line, "request");
+      if (route !== null && probes.isQuiet(route, status)) request.log.debug(line, "request");
       else request.log.info(line, "request");
     });
   });
+}
+
+/** What probes were answered last: one that fails does so every few seconds, for a while. */
+class ProbeStates {
+  readonly #statuses = new Map<string, number>();
+
+  /** Whether an answer tells nothing new. */
+  isQuiet(route: string, status: number): boolean {
+    if (!QUIET_PATHS.has(route)) return false;
+    const before = this.#statuses.get(route);
+    this.#statuses.set(route, status);
+    return status < 400 || (PROBE_PATHS.has(route) && status === before);
+  }
 }
 
 function callFields(request: FastifyRequest): object {
@@ -74,7 +91,7 @@ function callFields(request: FastifyRequest): object {
   if (call === undefined) return {};
   const counts = call.usage.usage();
   return {
-    requestId: call.id,
+    ...(call.id !== request.id && { answerId: call.id }),
     promptTokens: counts.prompt_tokens,
     cachedTokens: counts.prompt_tokens_details.cached_tokens,
     completionTokens: counts.completion_tokens,

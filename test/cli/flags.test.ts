@@ -7,6 +7,7 @@ import { ServerOptions } from "#server";
 import { engineFlags } from "../../src/cli/engine-flags.ts";
 import { withPlainSwitches } from "../../src/cli/flag-option.ts";
 import { SchemaFlags } from "../../src/cli/flags.ts";
+import { loadProgram } from "../../src/cli/program.ts";
 import { samplingFlags } from "../../src/cli/sampling-flags.ts";
 
 const sampling = samplingFlags({ maxTokens: 128 });
@@ -70,6 +71,30 @@ test("a model over several processes has flags that say so", () => {
   const { settings } = settingsOf([...words, ...more], engineFlags);
   const numbers = { stages: 4, chunkTokens: 1024, timeoutMs: 9000 };
   expect(settings).toEqual({ pipeline: { ...numbers, shareGpus: true } });
+});
+
+test("flags of grammars say that they are about grammars", () => {
+  const words = ["--grammar-cache-bytes-max", "1MiB", "--grammar-nesting-max", "8"];
+  const { settings } = settingsOf(words, engineFlags);
+  expect(settings).toEqual({ grammar: { cacheBytesMax: 2 ** 20, nestingMax: 8 } });
+  expect(() => settingsOf(["--nesting-max", "8"], engineFlags)).toThrow("unknown option");
+  expect(engineFlags.withFlags("at most 64 levels (grammar.nestingMax)")).toBe(
+    "at most 64 levels (--grammar-nesting-max)",
+  );
+});
+
+test.for([
+  ["serve", "auto", "2000"],
+  ["chat", "auto", "300"],
+  ["bench", "off", "500"],
+])("the help of %s tells the truth about drafts: %s", async ([name, kind, measureMs]) => {
+  const root = await loadProgram(name);
+  const command = root.commands.find((each) => each.name() === name);
+  const own = name === "bench" ? command?.commands[0] : command;
+  const help = (flag: string) =>
+    own?.options.find(({ long }) => long === flag)?.description ?? "no such flag";
+  expect(help("--speculative")).toContain(`(default: ${kind})`);
+  expect(help("--speculative-measure-ms")).toContain(`(default: ${measureMs})`);
 });
 
 test("a setting of another part is its flag in a description, too", () => {

@@ -4,7 +4,7 @@ import { longName, resolveModel, shortNames } from "#checkpoint";
 import { isHubOffline, presentModel } from "../../src/cli/present-model.ts";
 import { startHub } from "../checkpoint/hub-server.ts";
 import { scratchFolder } from "../checkpoint/scratch-folder.ts";
-import { built, perigee } from "./perigee.ts";
+import { built, perigee, perigeeInside } from "./perigee.ts";
 
 const NAME = "acme/tiny-llama";
 const LLAMA = "test/fixtures/models/llama";
@@ -84,6 +84,20 @@ test.for<[string | undefined, boolean]>([
   [undefined, false],
 ])("HF_HUB_OFFLINE=%s means offline: %s", ([HF_HUB_OFFLINE, offline]) => {
   expect(isHubOffline({ HF_HUB_OFFLINE })).toBe(offline);
+});
+
+test("perigee models pull --offline asks no hub: it says where a model is, or that it is not here", async () => {
+  const { hub, cacheDir } = await setUp();
+  const words = ["models", "pull", NAME, "--hub-url", hub.url, "--cache-dir", cacheDir];
+  const before = await perigeeInside([...words, "--offline"]);
+  expect(before).toMatchObject({ code: 1, stdout: "" });
+  expect(before.stderr).toContain(`where there is a network: perigee models pull ${NAME}`);
+  const pulled = await perigeeInside(words);
+  expect(pulled.code).toBe(0);
+  expect(await perigeeInside([...words, "--offline"])).toMatchObject(pulled);
+  const file = await perigeeInside([...words, "--offline", "--file", "none.gguf"]);
+  expect(file).toMatchObject({ code: 1, stdout: "" });
+  expect(file.stderr).toContain("Cannot find file: none.gguf");
 });
 
 test.runIf(built)("perigee generate ORG/NAME downloads, and generates", async () => {

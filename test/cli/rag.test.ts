@@ -62,6 +62,34 @@ describe("perigee rag", () => {
   });
 
   it.each([
+    [],
+    ["nothing"],
+    ["search"],
+    ["ask", "x", "y"],
+    ["status", "--unknown"],
+    ["remove", "a.md", "--store"],
+  ])("[RG120] a command line that is none is wrong use: %j", async (...words) => {
+    const { code, stdout } = await perigeeInside(["rag", ...words]);
+    expect([code, stdout]).toEqual([2, ""]);
+  });
+
+  it.each([
+    ["ingest", "none-such.md", ...embedder],
+    ["ingest", "x", "--embedder", "none/such"],
+    ["search", "x", ...embedder],
+    ["ask", "x", ...embedder],
+    ["status"],
+    ["remove", "--all"],
+  ])("[RG120] what fails has an exit code that says so: %j", async (...words) => {
+    const file = join(folder, "a file");
+    writeFileSync(file, "");
+    const { code, stdout, stderr } = await perigeeInside(["rag", ...words, "--store", file]);
+    expect([1, 2]).toContain(code);
+    expect(stdout).toBe("");
+    expect(stderr).toMatch(/^perigee: /m);
+  });
+
+  it.each([
     ["status"],
     ["search", "bridge", ...embedder],
     ["ask", "Which bridge?", ...embedder],
@@ -92,6 +120,9 @@ describe("perigee rag, in a folder", () => {
     const unknown = await rag("search", "bridge", ...embedder, "--corpus", "unknown");
     expect(unknown.code).toBe(2);
     expect(unknown.stderr).toContain("there is none of this name; ingest documents into it first");
+    const listed = await rag("status", "--documents", "--corpus", "unknown");
+    expect(listed).toMatchObject({ code: 2, stdout: "" });
+    expect(listed.stderr).toContain("the documents of corpus unknown: there is none of this name");
     const { stdout } = await rag("status");
     expect(stdout).toMatch(
       /^store\tfolder .*store\n(note.*\n)*default\t2 documents, 2 chunks, 384/,

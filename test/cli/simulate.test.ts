@@ -64,10 +64,19 @@ test("[CO33] what is no fleet, trace or value is one line with what is wanted", 
   await refused("wanted a readable file", at("none.jsonl"));
   await refused("wanted rows with hash_ids", at("tokens.jsonl"));
   await refused("wanted a YAML file", at("load.jsonl"), "--fleet", at("none.yaml"));
-  await refused("wanted a YAML file", ...fleet("a: [1"));
-  await refused("prefillNodes", ...fleet("prefillNodes: -1"));
-  await refused("nodes", ...fleet("nodes: 4"));
+  const bad = `Cannot use ${at("bad.yaml")}, line`;
+  await refused(`${bad} 1, column`, ...fleet("a: [1"));
+  await refused(
+    `${bad} 2, column 1: prefillNodes must be `,
+    ...fleet("decodeNodes: 1\nprefillNodes: -1"),
+  );
+  await refused(
+    `${bad} 3, column 3: conductor.policy must be `,
+    ...fleet("# pools\nconductor:\n  policy: best\n"),
+  );
+  await refused(`${bad} 1, column 1: nodes is not a known field`, ...fleet("nodes: 4"));
   await refused("wanted h200-8b", ...fleet("costs: nothing"));
+  await refused(`costs stand in ${at("bad.yaml")}`, ...fleet("costs: nothing"));
   await refused("Wanted a number above 0", at("load.jsonl"), "--speed", "0");
   await refused("Allowed choices", at("load.jsonl"), "--policy", "best");
   await refused("wanted a writable file", at("load.jsonl"), "--decisions", join(folder, "a", "b"));

@@ -27,7 +27,7 @@ const FLAGS = [
   ...["--device", "cpu", "--dtype", "float32"],
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
   ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],
-  ...["--cache-bytes-max", String(4 * 2 ** 20), "--speculative", "redrafter"],
+  ...["--grammar-cache-bytes-max", String(4 * 2 ** 20), "--speculative", "redrafter"],
   // Requests that name lookup leave their outputs here, by their salts.
   ...["--speculative-earlier-bytes", String(2 ** 20)],
 ];

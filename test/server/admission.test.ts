@@ -36,7 +36,10 @@ test("aborting all tells each one why", () => {
   const admission = new Admission(4);
   const { signal } = admission.enter();
   admission.abortAll();
-  expect(signal.reason).toMatchObject({ code: "SHUTTING_DOWN" });
+  expect(signal.reason).toMatchObject({
+    code: "SHUTTING_DOWN",
+    message: expect.stringMatching(/^The server is shutting down and cut this answer off/),
+  });
 });
 
 test("leaving twice is a bug", () => {

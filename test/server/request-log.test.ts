@@ -74,25 +74,42 @@ test("a generating request is logged with the id of its answer and its token cou
   lines.length = 0;
   await (await fetch(`${url}/v1/completions`, { method: "POST" })).text();
   const counts = { promptTokens: 3, cachedTokens: 2, completionTokens: 5 };
-  await expect.poll(() => lines).toMatchObject([{ requestId: "abc", status: 200, ...counts }]);
+  await expect.poll(() => lines).toMatchObject([{ answerId: "abc", status: 200, ...counts }]);
   expect(ended).toEqual([{ method: "POST", route: "/v1/completions", status: 200 }]);
 });
 
-test("a probe that succeeds is logged at debug, one that fails at info", async () => {
+test("a probe that succeeds is logged at debug, the first of those that fail at info", async () => {
   const lines: Line[] = [];
   const write = (text: string) => lines.push(JSON.parse(text));
-  const statuses = [200, 503];
+  const statuses = [200, 503, 503, 200, 503];
   const routes = (app: FastifyInstance) =>
     app.get("/health", async (_request, reply) => reply.code(statuses.shift() ?? 500).send());
   const url = await listening(pino({ level: "debug" }, { write }), routes);
-  for (const place of [0, 1]) {
+  for (const place of [...statuses.keys()]) {
     await (await fetch(`${url}/health`)).text();
     await expect.poll(() => lines.filter(({ msg }) => msg === "request").length).toBe(place + 1);
   }
   expect(lines.filter(({ msg }) => msg === "request")).toMatchObject([
     { url: "/health", status: 200, level: 20 },
     { url: "/health", status: 503, level: 30 },
+    { url: "/health", status: 503, level: 20 },
+    { url: "/health", status: 200, level: 20 },
+    { url: "/health", status: 503, level: 30 },
   ]);
+});
+
+test("a router's comparison of tokenizers is logged at debug", async () => {
+  const { lines, log } = recorder();
+  const routes = (app: FastifyInstance) => {
+    app.post("/tokenize", async () => ({ tokens: [1] }));
+    app.post("/fast", async () => "a");
+  };
+  const url = await listening(log, routes);
+  lines.length = 0;
+  for (const path of ["/tokenize", "/fast"]) {
+    await (await fetch(url + path, { method: "POST" })).text();
+  }
+  await expect.poll(() => lines.map((line) => line.url)).toEqual(["/fast"]);
 });
 
 test("an answered request is logged with its status, a client that hung up as 499", async () => {

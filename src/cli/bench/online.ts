@@ -66,22 +66,24 @@ export async function benchServe(options: OnlineOptions): Promise<OnlineRun> {
   const gate = new Gate(options.concurrencyMax);
   const timings: RequestTiming[] = [];
   let failed = 0;
-  await Promise.all(
-    prompts.map(async (prompt, place) => {
-      await waitUntil(started + (arrivals[place] ?? 0));
-      await gate.enter();
-      try {
-        timings.push(await timeRequest(options, prompt));
-      } catch (error) {
-        failed += 1;
-        if (failed === prompts.length) throw error;
-      } finally {
-        gate.leave();
-        progress.advance();
-      }
-    }),
-  );
-  progress.stop();
+  const one = async (prompt: OnlinePrompt, place: number) => {
+    await waitUntil(started + (arrivals[place] ?? 0));
+    await gate.enter();
+    try {
+      timings.push(await timeRequest(options, prompt));
+    } catch (error) {
+      failed += 1;
+      if (failed === prompts.length) throw error;
+    } finally {
+      gate.leave();
+      progress.advance();
+    }
+  };
+  try {
+    await Promise.all(prompts.map(one));
+  } finally {
+    progress.stop();
+  }
   const seconds = (systemClock.nowMs() - started) / MS_PER_SECOND;
   const samples = {
     firstTokenMs: timings.map((timing) => timing.firstTokenMs),
@@ -156,6 +158,7 @@ async function timeRequest(options: OnlineOptions, prompt: OnlinePrompt): Promis
     const event = JSON.parse(chunk) as StreamEvent;
     if (event.choices?.some(hasText) === true) times.push(systemClock.nowMs());
     usage = event.usage ?? usage;
+    if (event.error != null) throw brokenStream(options.url, event.error.message);
   }
   const [first = systemClock.nowMs()] = times;
   return {
@@ -180,6 +183,13 @@ interface Usage {
 interface StreamEvent {
   readonly choices?: readonly StreamChoice[];
   readonly usage?: Usage | null;
+  /** The answer broke off: its status was sent before. */
+  readonly error?: { readonly message?: string } | null;
+}
+
+function brokenStream(url: string, message = "without a reason"): EngineError {
+  const said = shortText(message, ANSWER_LENGTH_MAX);
+  return new EngineError("NETWORK", `Cannot use ${url}: a stream broke off, ${said}`);
 }
 
 interface StreamChoice {

@@ -1,5 +1,5 @@
 /** `bench serve` with a list of loads: a run for each, one after the other. */
-import { EngineError } from "#base";
+import { EngineError, messageOf } from "#base";
 import { benchServe, type OnlineOptions, type OnlineRun } from "./online.ts";
 
 /** The field that differs from run to run. */
@@ -25,17 +25,50 @@ export function sweptAxis({ requestRates, concurrencies }: SweepLoads): SweptAxi
   return concurrencies.length > 1 ? "concurrencyMax" : null;
 }
 
-/** A run for each load. Each has prompts of its own: those of the one before are in the cache. */
+type Load = Pick<OnlineOptions, "requestRate" | "concurrencyMax">;
+
+/**
+ * A run for each load. Each has prompts of its own: those of the one before are in the cache.
+ * `tell` receives a line for each load of several that failed altogether. Throws where all do.
+ */
 export async function benchLoads(
   options: OnlineOptions,
   { requestRates, concurrencies }: SweepLoads,
-): Promise<readonly OnlineRun[]> {
+  tell: (line: string) => void,
+): Promise<{ readonly runs: readonly OnlineRun[]; readonly failures: readonly LoadFailure[] }> {
   const loads = requestRates.flatMap((requestRate) =>
     concurrencies.map((concurrencyMax) => ({ requestRate, concurrencyMax })),
   );
   const runs: OnlineRun[] = [];
+  const failures: LoadFailure[] = [];
   for (const [place, load] of loads.entries()) {
-    runs.push(await benchServe({ ...options, ...load, seed: options.seed + place }));
+    try {
+      runs.push(await benchServe({ ...options, ...load, seed: options.seed + place }));
+    } catch (cause) {
+      // The other loads are measured all the same: they may be what the server can bear.
+      if (loads.length === 1) throw cause;
+      failures.push({ load: loadText(load), cause });
+      tell(`no request succeeded with ${loadText(load)}: ${messageOf(cause)}`);
+    }
   }
-  return runs;
+  if (runs.length === 0) throw allFailed(options.url, failures);
+  return { runs, failures };
+}
+
+/** A load of which no request succeeded. */
+export interface LoadFailure {
+  /** As its flag says it. */
+  readonly load: string;
+  readonly cause: unknown;
+}
+
+function loadText({ requestRate, concurrencyMax }: Load): string {
+  const rate = Number.isFinite(requestRate) ? `--request-rate ${requestRate} ` : "";
+  return `${rate}--concurrency ${concurrencyMax}`;
+}
+
+function allFailed(url: string, failures: readonly LoadFailure[]): EngineError {
+  const cause = failures.at(-1)?.cause;
+  const message = `Cannot measure ${url}: no request of any of ${failures.length} loads succeeded`;
+  return new EngineError("NETWORK", message, { cause });
 }

@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { EngineError } from "#base";
 import { gpuLimits } from "../bench/gpu-limits.ts";
 import { benchLatency, benchThroughput, type OfflineOptions } from "../bench/offline.ts";
 import type { OnlineOptions, OnlineRun } from "../bench/online.ts";
@@ -9,6 +10,7 @@ import { type Cell, textRow } from "../bench/text-table.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { offlineCharts, onlineCharts, sweepCharts } from "../plot/bench-plot.ts";
 import { plotPath, plotTo } from "../plot/plot-file.ts";
+import { plainText } from "../terminal-text.ts";
 
 interface BenchFlags extends Record<string, unknown> {
   readonly inputLength: number;
@@ -134,11 +136,16 @@ async function serve(flags: ServeFlags): Promise<void> {
     concurrencies: flags.concurrency,
   };
   const axis = sweptAxis(loads);
-  const runs = await benchLoads(await onlineOptions(flags), loads);
+  const { runs, failures } = await benchLoads(await onlineOptions(flags), loads, (line) =>
+    process.stderr.write(`perigee: ${plainText(line)}\n`),
+  );
   const results = runs.map(({ result }) => result);
   print(axis === null ? (results[0] ?? {}) : results);
   for (const run of runs) tellCached(run);
   plot(() => (axis === null ? runs.flatMap(onlineCharts) : sweepCharts(runs, axis)));
+  if (failures.length === 0) return;
+  const names = failures.map(({ load }) => load).join("; ");
+  throw new EngineError("NETWORK", `Cannot measure all loads: no request succeeded with ${names}`);
 }
 
 /** What is the same in each run. */

@@ -46,7 +46,7 @@ export function defineChat(command: Command): void {
       }),
     );
   sampling.addTo(command, SAMPLING_HEADING);
-  addEngineFlags(command);
+  addEngineFlags(command, MEASURE_MS);
 }
 
 /** Most time that measuring drafts takes, while someone waits; of a pipe the question is there. */

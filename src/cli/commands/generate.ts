@@ -67,7 +67,7 @@ export function defineGenerate(command: Command): void {
   command.addOption(retention);
   sampling.addTo(command, SAMPLING_HEADING);
   command.addOption(numReturnSequences);
-  addEngineFlags(command);
+  addEngineFlags(command, MEASURE_MS);
 }
 
 /** Most time that measuring drafts takes: some prompts take less than a second. */

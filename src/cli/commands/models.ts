@@ -1,5 +1,7 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Command } from "commander";
+import { EngineError } from "#base";
 import {
   linkModel,
   listCachedModels,
@@ -12,6 +14,7 @@ import {
 import { DownloadBar } from "../download-bar.ts";
 import { hubFromEnvironment } from "../hub-environment.ts";
 import { bundledModel } from "../package-root.ts";
+import { isHubOffline, presentModel } from "../present-model.ts";
 import { plainText } from "../terminal-text.ts";
 
 interface HubFlags {
@@ -20,6 +23,7 @@ interface HubFlags {
   readonly cacheDir?: string;
   readonly hubUrl?: string;
   readonly file?: string;
+  readonly offline?: boolean;
 }
 
 const CACHE_HELP = "Folder of downloaded models. (default: HF_HUB_CACHE, else Hugging Face's own)";
@@ -70,6 +74,11 @@ export function defineModels(models: Command): void {
       "Address of the hub. (default: HF_ENDPOINT, else https://huggingface.co)",
     )
     .option("--file <name>", "One file of the repository, e.g. a .gguf.")
+    .option(
+      "--offline",
+      "Download nothing: print where the model is on this machine, or fail where it is not. " +
+        "HF_HUB_OFFLINE=1 does the same.",
+    )
     .action(pull);
 }
 
@@ -165,8 +174,33 @@ async function link(name: string, folder: string | undefined, flags: HubFlags): 
   );
 }
 
+/** What `pull` would print, of a model that is here. Throws MODEL_NOT_FOUND where it is not. */
+async function presentFile(name: string, flags: HubFlags): Promise<string> {
+  const { revision, cacheDir } = hubOptions(flags);
+  await presentModel(name, {
+    ...(revision === undefined ? {} : { revision }),
+    ...(cacheDir === undefined ? {} : { cacheDir }),
+    ...{ offline: true, say },
+  });
+  const folder = await resolveModel(name, hubOptions(flags));
+  if (flags.file === undefined) return folder;
+  const file = join(folder, flags.file);
+  if (existsSync(file)) return file;
+  throw new EngineError(
+    "MODEL_NOT_FOUND",
+    `Cannot find file: ${flags.file} of ${name} must be on this machine, it is not; ` +
+      `--offline downloads nothing; where there is a network: perigee models pull ${name} ` +
+      `--file ${flags.file}`,
+    { param: "file" },
+  );
+}
+
 async function pull(model: string, flags: HubFlags): Promise<void> {
   const name = longName(model) ?? model;
+  if (flags.offline === true || isHubOffline(process.env)) {
+    say(await presentFile(name, flags));
+    return;
+  }
   const bar = new DownloadBar(name);
   try {
     const path = await pullModel({

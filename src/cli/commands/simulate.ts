@@ -18,7 +18,7 @@ import {
   type TimeSpread,
   type Trace,
 } from "#simulator";
-import { readFleetFile } from "../fleet-file.ts";
+import { readFleet } from "../fleet-file.ts";
 import { Progress } from "../progress.ts";
 import { readTraceSource } from "../trace-source.ts";
 
@@ -75,7 +75,7 @@ export function defineSimulate(command: Command): void {
 
 async function simulate(path: string | undefined, flags: SimulateFlags): Promise<PoolResult> {
   const fleet = fleetOf(flags);
-  const costs = nodeCosts(fleet);
+  const costs = costsIn(fleet, flags.fleet);
   const trace = await traceOf(path, flags);
   const log = flags.decisions === undefined ? null : openOutput(flags.decisions, "decisions");
   const report = flags.report === undefined ? null : openOutput(flags.report, "report");
@@ -124,7 +124,7 @@ async function traceOf(path: string | undefined, flags: SimulateFlags): Promise<
 /** The file's fleet, with what flags say instead. */
 function fleetOf(flags: SimulateFlags): FleetConfig {
   const { fleet, policy, rejection, ttftDeadline, tbtDeadline } = flags;
-  const described = parseFleet(fleet === undefined ? {} : readFleetFile(fleet));
+  const described = fleet === undefined ? parseFleet({}) : readFleet(fleet);
   const conductor = {
     ...described.conductor,
     ...(policy === undefined ? {} : { policy }),
@@ -133,6 +133,17 @@ function fleetOf(flags: SimulateFlags): FleetConfig {
     ...(tbtDeadline === undefined ? {} : { tbtDeadlineMs: tbtDeadline }),
   };
   return parseFleet({ ...described, conductor });
+}
+
+/** Throws what `loadCostModel` does, with the file that names the costs. */
+function costsIn(fleet: FleetConfig, file: string | undefined): NodeCosts {
+  try {
+    return nodeCosts(fleet);
+  } catch (thrown) {
+    if (file === undefined || !(thrown instanceof EngineError)) throw thrown;
+    const message = `${thrown.message}; costs stand in ${file}`;
+    throw new EngineError(thrown.code, message, { cause: thrown, param: "fleet" });
+  }
 }
 
 function nodeCosts(fleet: FleetConfig): NodeCosts {

@@ -32,6 +32,13 @@ export function refusal(file: string, place: Place, problem: string): EngineErro
  */
 export function readSettingsText(file: string, pipeMsMax: number = PIPE_MS_MAX): string {
   const bytes = readBytes(file, pipeMsMax);
+  if (isBinary(bytes)) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot use ${file}: must be a YAML file of settings, it is no text but a binary file`,
+      { param: "--config" },
+    );
+  }
   if (bytes.length > BYTES_MAX) {
     throw new EngineError(
       "INVALID_ARGUMENT",
@@ -45,6 +52,15 @@ export function readSettingsText(file: string, pipeMsMax: number = PIPE_MS_MAX):
   if (again.equals(bytes)) return text;
   const place = placeOf(bytes.subarray(0, firstDifference(bytes, again)));
   throw refusal(file, place, "must be text in UTF-8; save the file with that encoding");
+}
+
+/** Of UTF-16, which is text in another encoding. */
+const UTF_16_MARKS = [Buffer.from([0xff, 0xfe]), Buffer.from([0xfe, 0xff])];
+
+/** Whether it has bytes that are in no text file: those below the tab. */
+function isBinary(bytes: Buffer): boolean {
+  if (UTF_16_MARKS.some((mark) => bytes.subarray(0, 2).equals(mark))) return false;
+  return bytes.some((byte) => byte < 0x09);
 }
 
 /** At most one byte more than a file may have. */

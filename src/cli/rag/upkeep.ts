@@ -38,6 +38,14 @@ export function defineRemove(command: Command): void {
 async function status(flags: StatusFlags): Promise<void> {
   await using rag = await openRag(flags);
   const { store, corpora } = await rag.status();
+  if (flags.documents === true && !corpora.some(({ name }) => name === flags.corpus)) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot list the documents of corpus ${flags.corpus}: there is none of this name; see ` +
+        "perigee rag status",
+      { param: "--corpus" },
+    );
+  }
   const documents = flags.documents === true ? await rag.documents(flags.corpus) : null;
   if (flags.json === true) {
     const listed = documents === null ? {} : { documents };

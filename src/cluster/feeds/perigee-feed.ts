@@ -1,6 +1,6 @@
 /** Follows one of our own servers: `GET /kv_cache_events/stream`. */
 import { EngineError } from "#base";
-import { failureText } from "#cluster/http";
+import { failureText, SaidOnce } from "#cluster/http";
 import type { KvChange, KvFeed, KvFeedSink, WorkerInfo } from "#cluster/protocol";
 import { parseKvEvent, parseKvRun } from "#kvcache";
 import { BackOff, pause } from "./back-off.ts";
@@ -24,6 +24,8 @@ export class PerigeeFeed implements KvFeed {
   readonly #backOff: BackOff;
   readonly #ended = new AbortController();
   #running: Promise<void> = Promise.resolve();
+  /** Told since something was read: a worker that restarts is away, and loads, and is away. */
+  readonly #said = new SaidOnce();
   #connected = false;
   /** All before it is known; null: nothing is. */
   #place: SnapshotEnd | null;
@@ -63,10 +65,12 @@ export class PerigeeFeed implements KvFeed {
       const failure = await this.#follow(sink);
       this.#connected = false;
       if (signal.aborted) return;
-      warnings.warn(
-        "connection",
-        `Cannot follow KV events of ${this.#url}: ${failure}; trying again`,
-      );
+      if (this.#said.isNew(failure)) {
+        warnings.warn(
+          "connection",
+          `Cannot follow KV events of ${this.#url}: ${failure}; trying again`,
+        );
+      }
       await pause(this.#backOff.next(), signal);
     }
   }
@@ -122,6 +126,7 @@ export class PerigeeFeed implements KvFeed {
   #noteRead(): void {
     if (this.#place === null) return;
     this.#connected = true;
+    this.#said.end();
     this.#backOff.reset();
   }
 

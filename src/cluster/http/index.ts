@@ -3,6 +3,7 @@
  *
  *   worker-http.ts   one request, its answer bounded; failureText: why there is none
  *   deferred-ends.ts  connections whose end waits for a reader that pauses
+ *   said-once.ts     which reasons of a trouble were told
  *   deadline.ts      one signal for an end from outside and for time that runs out
  *
  * Invariant: an aborted signal ends a request whatever its state, also that of a worker that
@@ -12,6 +13,7 @@
  */
 export { Deadline } from "./deadline.ts";
 export { type ConnectorOptions, safeConnector } from "./deferred-ends.ts";
+export { isUnanswered, SaidOnce } from "./said-once.ts";
 export {
   failureText,
   systemHttp,

@@ -1,4 +1,5 @@
 import { messageOf } from "#base";
+import { isUnanswered, SaidOnce } from "#cluster/http";
 import type { Member, WorkerState } from "#cluster/protocol";
 import {
   checkHealth,
@@ -37,8 +38,8 @@ export class StaticWorker {
   #failures = 0;
   #starts = 0;
   #checks = 0;
-  /** What was said last; null: it is well. */
-  #trouble: string | null = null;
+  /** What was said since it was well: while it starts, one reason follows another and back. */
+  readonly #said = new SaidOnce();
 
   constructor(target: ProbeTarget, events: StaticWorkerEvents, checkMs = CHECK_MS) {
     this.#target = { ...target, signal: this.#stop.signal };
@@ -102,40 +103,41 @@ export class StaticWorker {
 
   #failed(reason: string): void {
     this.#failures++;
-    if (this.#member === null && reason === LOADING) {
-      this.#loads();
-      return;
-    }
     if (this.#member === null) {
-      this.#say(`Cannot use worker ${this.#target.url}: it must be a server, current state is`, {
-        ...{ reason, remedy: `check ${flagFor(reason)}; trying again` },
-      });
+      if (this.#said.isNew(reason)) this.#notYet(reason);
       return;
     }
     if (this.#failures < FAILURES_MAX) return;
-    this.#say(`Cannot reach worker ${this.#target.url}: it must answer, current state is`, {
-      ...{ reason, remedy: "it gets no requests; trying again" },
-    });
+    if (this.#said.isNew(reason)) {
+      this.#events.warn(
+        `Cannot reach worker ${this.#target.url}: it must answer, current state is ${reason}; ` +
+          "it gets no requests; trying again",
+      );
+    }
     const state: WorkerState = "unreachable";
     if (this.#member.state !== state) this.#tell({ info: this.#member.info, state });
   }
 
-  #say(what: string, { reason, remedy }: { reason: string; remedy: string }): void {
-    if (this.#trouble === reason) return;
-    this.#trouble = reason;
-    this.#events.warn(`${what} ${reason}; ${remedy}`);
-  }
-
-  #loads(): void {
-    if (this.#trouble === LOADING) return;
-    this.#trouble = LOADING;
-    this.#events.say(`worker ${this.#target.url} loads its model; trying again`);
+  /** Of a worker that has not answered yet. */
+  #notYet(reason: string): void {
+    const { url } = this.#target;
+    if (reason === LOADING) {
+      this.#events.say(`worker ${url} loads its model; trying again`);
+    } else if (isUnanswered(reason)) {
+      this.#events.warn(
+        `Worker ${url} is not up yet: ${reason}; trying again, check --worker if it should be`,
+      );
+    } else {
+      this.#events.warn(
+        `Cannot use worker ${url}: it must be a server, current state is ${reason}; ` +
+          `check ${flagFor(reason)}; trying again`,
+      );
+    }
   }
 
   #well(): void {
-    if (this.#trouble !== null && this.#trouble !== LOADING)
-      this.#events.warn(`Worker ${this.#target.url} answers`);
-    this.#trouble = null;
+    const troubles = this.#said.end().filter((reason) => reason !== LOADING);
+    if (troubles.length > 0) this.#events.warn(`Worker ${this.#target.url} answers`);
   }
 
   #nextMs(): number {

@@ -40,7 +40,8 @@ export interface RouterContext {
   readonly relays: Set<Relay>;
   readonly registry: Registry;
   readonly bodies: BodyBudget;
-  readonly state: { draining: boolean };
+  /** `cutOff`: requests in work were ended, since the time of the shutdown was over. */
+  readonly state: { draining: boolean; cutOff: boolean };
   /** JSON texts of bodies as they came. */
   readonly texts: WeakMap<FastifyRequest, string>;
   readonly log: () => FastifyBaseLogger;

@@ -1,8 +1,10 @@
 import { appendFile } from "node:fs/promises";
-import { messageOf } from "#base";
+import { type Clock, LastingTrouble, messageOf, systemClock } from "#base";
 
 /** Lines that wait for the disk; more are dropped, and counted. */
 const PENDING_LENGTH_MAX = 4 * 2 ** 20;
+/** On a full disk some writes succeed between those that fail. */
+const QUIET_MS = 30_000;
 
 /**
  * Decisions as JSON lines in a file of the operator's, who renames or cuts it as he likes: it is
@@ -15,11 +17,12 @@ export class DecisionLog {
   #pendingLength = 0;
   #dropped = 0;
   #writing: Promise<void> | null = null;
-  #hasFailed = false;
+  readonly #trouble: LastingTrouble;
 
-  constructor(file: string, warn: (message: string) => void) {
+  constructor(file: string, warn: (message: string) => void, clock: Clock = systemClock) {
     this.#file = file;
     this.#warn = warn;
+    this.#trouble = new LastingTrouble(clock, QUIET_MS);
     // What is wrong with the file is told at the start, not with the first decision.
     this.#writing = this.#write();
   }
@@ -53,7 +56,9 @@ export class DecisionLog {
       this.#pendingLength = 0;
       try {
         await appendFile(this.#file, lines.map((line) => `${line}\n`).join(""));
-        this.#hasFailed = false;
+        if (this.#trouble.succeeded()) {
+          this.#warn(`decisions are logged again: ${this.#file} (${this.#dropped} were not)`);
+        }
       } catch (error) {
         this.#dropped += lines.length;
         this.#complain(error);
@@ -62,12 +67,9 @@ export class DecisionLog {
     this.#writing = null;
   }
 
-  /** Once for each time that it begins to fail. */
   #complain(error: unknown): void {
-    if (!this.#hasFailed) {
-      const how = `decisions are not logged: ${this.#file} cannot be written`;
-      this.#warn(`${how}: ${messageOf(error)}; requests go on`);
-    }
-    this.#hasFailed = true;
+    if (!this.#trouble.failed()) return;
+    const how = `decisions are not logged: ${this.#file} cannot be written`;
+    this.#warn(`${how}: ${messageOf(error)}; requests go on`);
   }
 }

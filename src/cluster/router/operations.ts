@@ -46,8 +46,7 @@ function workerJson(info: WorkerInfo): object {
     ...same,
     context_tokens_max: contextTokensMax,
     kv: kv === null ? null : kvJson(kv),
-    // Also by the name that it had before.
-    ...(roleEpoch !== undefined && { role_epoch: roleEpoch, roleEpoch }),
+    ...(roleEpoch !== undefined && { role_epoch: roleEpoch }),
     ...(rolePinned !== undefined && { role_pinned: rolePinned }),
   };
 }

@@ -105,7 +105,8 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const context: RouterContext = {
     ...{ config, membership, links, dispatcher, codecs, caches, ceiling, hits, relays },
     ...{ conductor, decisions, registry, bodies, texts, tools, version: ownVersion() },
-    ...{ prompts: promptsOf(links, codecs), state: { draining: false }, roleOrders, balancer },
+    ...{ prompts: promptsOf(links, codecs), roleOrders, balancer },
+    state: { draining: false, cutOff: false },
     log: () => app.log,
   };
   const stopWatching = watchStatus(context, warn);

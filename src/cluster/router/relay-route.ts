@@ -82,7 +82,11 @@ async function relayRequest(
   context.relays.add(relay);
   const stop = onHangUp(request, reply, () => relay.cancel());
   try {
-    return send(context, reply, await relay.run());
+    const answer = await relay.run();
+    // An answer that is passed on as it comes has no place for a message.
+    const hasPlace = isOpen(reply) && (order.stream || !reply.raw.headersSent);
+    if (answer === null && context.state.cutOff && hasPlace) throw cutOff();
+    return send(context, reply, answer);
   } catch (error) {
     if (!reply.raw.headersSent) throw keptFailure(error, keeper);
     endWithError(request, reply, error);
@@ -91,6 +95,19 @@ async function relayRequest(
     stop();
     context.relays.delete(relay);
   }
+}
+
+/** Whether the client may still be told something. */
+function isOpen({ raw }: FastifyReply): boolean {
+  return !raw.destroyed && !raw.writableEnded;
+}
+
+function cutOff(): EngineError {
+  return new EngineError(
+    "SHUTTING_DOWN",
+    "The router is shutting down and cut this answer off: it was not complete at the end of " +
+      "shutdownTimeoutMs; send the request again later or elsewhere",
+  );
 }
 
 /** What plans by deadlines read beside the prompt. */
@@ -157,7 +174,7 @@ function endWithError(request: FastifyRequest, reply: FastifyReply, error: unkno
   const { raw } = reply;
   const failure = httpFailure(error);
   logFailure(request.log, error, failure);
-  if (raw.destroyed || raw.writableEnded) return;
+  if (!isOpen(reply)) return;
   const dialect = dialectOf(request.routeOptions.url ?? "");
   // Whole lines were relayed, of an event that may lack its blank line.
   const gap = dialect.stream.contentType.startsWith("text/event-stream") ? "\n\n" : "";

@@ -146,11 +146,14 @@ function warnWhereOpen({ log }: FastifyInstance, { host, port, apiKey }: RouterC
   log.warn(`Anyone who reaches ${host}:${port} may use this router: no API key is set`);
 }
 
-function cancelAll({ relays }: RouterContext): void {
+function cancelAll({ relays, state }: RouterContext): void {
+  state.cutOff = relays.size > 0;
   for (const relay of relays) relay.cancel();
 }
 
 const LOOK_MS = 10;
+/** For requests that were cut off to say so. */
+const LAST_WORDS_MS = 200;
 
 async function shutDown({ app, context, close }: RouterParts, listener: Listener): Promise<void> {
   const { config, relays, state } = context;
@@ -160,6 +163,7 @@ async function shutDown({ app, context, close }: RouterParts, listener: Listener
   const timer = setTimeout(() => cancelAll(context), config.shutdownTimeoutMs);
   while (relays.size > 0) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   clearTimeout(timer);
+  if (state.cutOff) await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));
   listener.stop();
   await app.close();
   app.server.closeAllConnections();

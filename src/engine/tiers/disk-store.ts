@@ -10,7 +10,7 @@
  */
 
 import { join } from "node:path";
-import { assert, messageOf } from "#base";
+import { assert, LastingTrouble, messageOf } from "#base";
 import type { BlockFile } from "#kvcache";
 import { encodeHeader, isKey, payloadSum, verifyBlock } from "./block-file.ts";
 import { type DiskFiles, judgeFailure, systemFiles } from "./disk-files.ts";
@@ -47,6 +47,8 @@ const WRITES_MAX = 2;
 /** After a failed write, this many are skipped; after each further one twice as many. */
 const SKIPS_FIRST = 16;
 const SKIPS_MAX = 4096;
+/** How long no write may have failed before it is told that the disk can be written again. */
+const QUIET_MS = 30_000;
 
 /**
  * How a read ended. `read`: the block was read. `gone`: the file does not contain it, or does not
@@ -79,6 +81,8 @@ export class DiskStore {
   /** Writes to skip before one is tried again, and how many were skipped last time. */
   #skipsLeft = 0;
   #skipsNext = 0;
+  /** Files come and go on a disk that is full: some writes succeed between those that fail. */
+  readonly #trouble: LastingTrouble;
   #cancelled = false;
 
   private constructor(
@@ -90,6 +94,7 @@ export class DiskStore {
     this.#folder = opened.folder;
     this.#lock = opened.lock;
     this.#warnings = new PacedWarnings(options.clock, options.warn);
+    this.#trouble = new LastingTrouble(options.clock, QUIET_MS);
     this.#reads = new Traffic(options.clock, options.onRead);
     this.#writes = new Traffic(options.clock);
   }
@@ -216,7 +221,7 @@ export class DiskStore {
   }
 
   #pauseWrites(error: unknown): void {
-    if (this.#skipsNext === 0) {
+    if (this.#trouble.failed()) {
       this.#warn(
         "full",
         `Cannot write to the disk cache: ${this.#folder} must accept new files, ` +
@@ -228,10 +233,11 @@ export class DiskStore {
   }
 
   #resumeWrites(): void {
-    if (this.#skipsNext === 0) return;
     this.#skipsNext = 0;
     this.#skipsLeft = 0;
-    this.#warn("writable", `The disk cache can be written again: ${this.#folder}`);
+    if (this.#trouble.succeeded()) {
+      this.#warn("writable", `The disk cache can be written again: ${this.#folder}`);
+    }
   }
 
   async #read(file: BlockFile, into: Uint8Array): Promise<ReadOutcome> {

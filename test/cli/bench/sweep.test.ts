@@ -15,6 +15,11 @@ const EVENTS = [
   { choices: [], usage: { prompt_tokens: 4, completion_tokens: 2 } },
 ];
 
+/** What is answered instead, request by request; then all is well. */
+let refusals: { readonly status: number; readonly text: string }[] = [];
+const busy = { status: 503, text: '{"error":{"message":"all workers are busy"}}' };
+const broken = { status: 200, text: 'data: {"error":{"message":"the model was closed"}}\n\n' };
+
 /** Prompts in the order they came. */
 const prompts: string[] = [];
 const server = createServer(async (request, response) => {
@@ -25,12 +30,18 @@ const server = createServer(async (request, response) => {
   let body = "";
   for await (const chunk of request) body += chunk;
   prompts.push(JSON.stringify(JSON.parse(body).prompt));
+  const refusal = refusals.shift();
+  if (refusal !== undefined) {
+    response.writeHead(refusal.status).end(refusal.text);
+    return;
+  }
   response.end(EVENTS.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
 }).listen(0, "127.0.0.1");
 await once(server, "listening");
 afterAll(() => server.close());
 beforeEach(() => {
   prompts.length = 0;
+  refusals = [];
 });
 
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -52,6 +63,31 @@ test("a list of rates is a run for each, with prompts of its own, and one pictur
   const { texts } = partsOf(readFileSync(plot, "utf8"));
   expect(texts).toEqual(expect.arrayContaining(["Output tokens a second", "500", "1000", "p99"]));
   expect(texts.join(" ")).toContain("</text><script> at http://127.0.0.1");
+});
+
+test.for([
+  [busy, "status 503", "all workers are busy"],
+  [broken, "a stream broke off", "the model was closed"],
+] as const)(
+  "loads that all fail with %j are told one by one, and fail",
+  async ([answer, ...said]) => {
+    refusals = Array(4).fill(answer);
+    const ran = await measure("--request-rate", "500,1000");
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    const lines = ran.stderr.trim().split("\n");
+    expect(lines).toHaveLength(3);
+    for (const words of ["--request-rate 500 ", ...said]) expect(lines[0]).toContain(words);
+    for (const words of ["--request-rate 1000 ", ...said]) expect(lines[1]).toContain(words);
+    expect(lines[2]).toBe(`perigee: Cannot measure ${url}: no request of any of 2 loads succeeded`);
+  },
+);
+
+test("of loads of which one fails the others are printed, and the call fails", async () => {
+  refusals = [busy, busy];
+  const ran = await measure("--concurrency", "1,2");
+  expect(ran.code).toBe(1);
+  expect(JSON.parse(ran.stdout)).toMatchObject([{ concurrencyMax: 2, completed: 2 }]);
+  expect(ran.stderr).toMatch(/Cannot measure all loads: .* with --concurrency 1$/m);
 });
 
 test("so is a list of most concurrent requests", async () => {

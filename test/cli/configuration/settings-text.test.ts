@@ -16,7 +16,17 @@ test("more bytes than settings can have are not read", () => {
   const file = temporaryFile("a.yaml", `a: ${"x".repeat(300_000)}`);
   const message = "must have at most 262144 bytes, current value is more";
   expect(() => readSettingsText(file)).toThrow(message);
-  expect(() => readSettingsText("/dev/zero")).toThrow(message);
+});
+
+test("a binary file of any length is told to be one", () => {
+  const message = (file: string) =>
+    `Cannot use ${file}: must be a YAML file of settings, it is no text but a binary file`;
+  for (const file of [process.execPath, "/dev/zero"]) {
+    expect(() => readSettingsText(file)).toThrow(message(file));
+  }
+  const short = temporaryFile("a.yaml", "");
+  writeFileSync(short, Buffer.from([0x7f, 0x45, 0x4c, 0x46, 0x02, 0x01, 0x01, 0x00]));
+  expect(() => readSettingsText(short)).toThrow(message(short));
 });
 
 describe("a file that cannot be read says why", () => {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { StaticMembership } from "#cluster";
+import { SaidOnce } from "#cluster/http";
 import { type RunningServer, startServer } from "#server";
 import { membershipContract } from "../../contracts/membership.ts";
 import { type Answers, FOREIGN, serveForeign } from "../../support/foreign-server.ts";
@@ -198,6 +199,25 @@ test("[CL50] a worker that loads its model is no trouble: it is said once, and n
   expect(lines).toEqual([`worker ${server.url} loads its model; trying again`]);
 });
 
+test("[CL50] reasons of a worker that starts are told once, whatever takes turns", () => {
+  const said = new SaidOnce();
+  const starting = [
+    "a refused connection (ECONNREFUSED)",
+    "a connection that was reset (ECONNRESET)",
+    "no answer within 2000 ms",
+    "a connection that it closed (UND_ERR_SOCKET)",
+  ];
+  expect(starting.map((reason) => said.isNew(reason))).toEqual([true, false, false, false]);
+  const refused = "a refused secret (status 401)";
+  expect([said.isNew(refused), said.isNew(refused)]).toEqual([true, false]);
+  expect(starting.some((reason) => said.isNew(reason))).toBe(false);
+  expect(said.end()).toHaveLength(2);
+  expect(said.isNew(refused)).toBe(true);
+  // A stranger that makes up reasons does not fill the log.
+  const made = Array.from({ length: 100 }, (_, at) => said.isNew(`reason ${at}`));
+  expect(made.filter(Boolean)).toHaveLength(15);
+});
+
 test("[CL50] a worker that comes later joins, and says so", async () => {
   const port = await freePort();
   const { membership, warnings } = watch([`http://127.0.0.1:${port}`]);
@@ -205,8 +225,8 @@ test("[CL50] a worker that comes later joins, and says so", async () => {
   await serveOwn(port);
   await until("it joins", () => membership.workers.size === 1);
   expect(warnings).toEqual([
-    `Cannot use worker http://127.0.0.1:${port}: it must be a server, current state is ` +
-      "a refused connection (ECONNREFUSED); check --worker; trying again",
+    `Worker http://127.0.0.1:${port} is not up yet: a refused connection (ECONNREFUSED); ` +
+      "trying again, check --worker if it should be",
     `Worker http://127.0.0.1:${port} answers`,
   ]);
 });

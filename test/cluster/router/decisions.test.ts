@@ -1,5 +1,5 @@
 /** Decisions are explained afterwards: by the id of their request, and in a log. */
-import { mkdtemp, readFile, rename, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -74,6 +74,29 @@ test("[CL210] a log that cannot be written is told before the first decision, on
   await log.close();
   expect(warnings).toEqual(told);
   expect(log.dropped).toBe(1);
+});
+
+test("[CL210] a log that fails again and again is told of once, and once that it is written", async () => {
+  const warnings: string[] = [];
+  let now = 0;
+  const parent = join(await folder(), "there");
+  const file = join(parent, "decisions.jsonl");
+  const log = new DecisionLog(file, (text) => warnings.push(text), { nowMs: () => now });
+  for (let round = 0; round < 6; round++) {
+    now += 1000;
+    if (round % 2 === 0) await rm(parent, { recursive: true, force: true });
+    else await mkdir(parent);
+    log.add("{}");
+    await log.close();
+  }
+  expect(warnings).toHaveLength(1);
+  now += 30_000;
+  log.add("{}");
+  await log.close();
+  expect(warnings).toEqual([
+    expect.stringMatching(/^decisions are not logged: /),
+    expect.stringMatching(/^decisions are logged again: .* \(\d were not\)$/),
+  ]);
 });
 
 test("[CL210] a log that cannot be written costs no request", async () => {

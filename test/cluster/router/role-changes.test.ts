@@ -103,7 +103,9 @@ describe("roles that change", () => {
     expect(await sumOf("retries_total")).toBe(0);
     const known = async () => {
       const { workers: all } = await json(await fetch(`${router.url}/server_info`));
-      return (all as unknown as Json[]).map(({ role, roleEpoch }) => `${role} ${roleEpoch}`).sort();
+      return (all as unknown as Json[])
+        .map(({ role, role_epoch }) => `${role} ${role_epoch}`)
+        .sort();
     };
     const now = ["both 1", "both 1", "prefill 0", "prefill 0"];
     await expect.poll(known, POLL).toEqual(now);

@@ -121,6 +121,23 @@ describe("the end", () => {
   });
 });
 
+test("[CL90] requests that are cut off at the end of the shutdown's time are told why", async () => {
+  const { router, post } = await routeToys([{ msPerToken: 20, reply: () => "y".repeat(2000) }], {
+    shutdownTimeoutMs: 50,
+  });
+  const whole = post("/v1/chat/completions", chat);
+  const stream = await post("/v1/chat/completions", { ...chat, stream: true });
+  await expect.poll(() => router.inWork).toBe(2);
+  const closed = router.close();
+  const why = "The router is shutting down and cut this answer off";
+  const answer = await whole;
+  expect(answer.status).toBe(503);
+  expect(await answer.text()).toContain(why);
+  expect(await stream.text()).toContain(why);
+  await closed;
+  expect(router.openReservations).toBe(0);
+});
+
 describe("explanations", () => {
   test("[CL91] they name each worker's terms and who gets it, and book nothing", async () => {
     const { workers, router, post, get } = await routeToys([{}, {}]);

@@ -222,7 +222,7 @@ test("a model without events streams none, and polling finds none", async () => 
   const toy = await serveToy({ eventBufferMax: 0 });
   const answer = await toy.get("/kv_cache_events/stream");
   expect(answer.status).toBe(409);
-  expect((await json(answer)).error?.message).toContain("--event-buffer-max");
+  expect((await json(answer)).error?.message).toContain("--kv-event-buffer-max");
   expect(await drain(toy)).toEqual([]);
 });
 
