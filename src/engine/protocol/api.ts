@@ -144,10 +144,14 @@ export interface GenerateResult extends PromptInfo {
   readonly completions: readonly Completion[];
 }
 
-/** A turn of a conversation, as the chat template reads it; further fields go to the template. */
+/**
+ * A turn of a conversation, under the rules of `POST /v1/chat/completions`; further fields go to
+ * the chat template.
+ */
 export interface ChatMessage {
-  /** A template may know further ones. */
+  /** One of system, developer, user, assistant, tool and function; others are refused. */
   readonly role: "system" | "user" | "assistant" | "tool" | (string & Record<never, never>);
+  /** Text, or a list of text parts. Only answers and results of tools may have none. */
   readonly content?: string | readonly unknown[] | null;
   readonly [field: string]: unknown;
 }

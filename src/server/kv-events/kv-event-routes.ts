@@ -60,7 +60,7 @@ async function follow(
       409,
       "kv_events_disabled",
       "Cannot stream KV events: this model's cache records none; serve a decoder with " +
-        "--event-buffer-max above 0",
+        "eventBufferMax (--event-buffer-max) above 0",
     );
   }
   if (feeds.size >= config.kvEventStreamsMax) {
