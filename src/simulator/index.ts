@@ -35,7 +35,12 @@ export {
   type StepSize,
   speededUp,
 } from "#engine/mock";
-export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
+export {
+  type ReplayedRequest,
+  type ReplayOptions,
+  type ReplayResult,
+  replayTrace,
+} from "./cache-replay.ts";
 export {
   type FleetOptions,
   type FleetResult,
@@ -63,6 +68,7 @@ export {
   type LoadSample,
   type NodeCosts,
   PAPER_COSTS,
+  type PoolRequestRow,
   type PoolOptions,
   type PoolResult,
   parseFleet,
