@@ -9,7 +9,6 @@
  * JSON, and writes it to the file, where one is named.
  */
 
-import { writeFileSync } from "node:fs";
 import { IntList } from "../dist/base/index.js";
 import { BlockTable, EVICTION_POLICIES, KvCache } from "../dist/kvcache/index.js";
 import {
@@ -21,7 +20,7 @@ import {
   sequenceId,
 } from "../dist/scheduler/index.js";
 import { readFlags } from "../tools/flags.mjs";
-import { commandLine, describeMachine, median } from "./machine.mjs";
+import { commandLine, describeMachine, median, printResult } from "./machine.mjs";
 
 const BLOCK_TOKENS = 16;
 const WARM_UP_STEPS = 300;
@@ -207,7 +206,7 @@ function scatteredNanos(blocks, evictionPolicy) {
 }
 
 const { steps, sequences: running } = flags;
-const text = JSON.stringify(
+printResult(
   {
     command: commandLine(),
     machine: describeMachine(),
@@ -233,8 +232,5 @@ const text = JSON.stringify(
       ),
     })),
   },
-  null,
-  2,
+  flags.out,
 );
-console.log(text);
-if (flags.out !== undefined) writeFileSync(flags.out, `${text}\n`);

@@ -45,6 +45,7 @@ function checkedMessage(message: unknown, param: string): ChatMessage {
   }
   checkContent(content, `${param}.content`, role);
   const asTemplate = role === "developer" ? "system" : role;
+  // What `checkContent` passes, the cast names.
   return { ...message, role: asTemplate, content: content ?? "" } as ChatMessage;
 }
 
