@@ -278,6 +278,8 @@ export interface KvEventSource extends AsyncIterable<KvEventItem> {
    * show as a gap in the numbers.
    */
   getLatestEvents(timeoutMs?: number, signal?: AbortSignal): Promise<readonly NumberedKvEvent[]>;
+  /** When an event came, in ms since 1970; null: it is not kept any more. */
+  timeOf(id: number): number | null;
   /**
    * Follows the events after `afterId`, -1 (the default) for all; any number of readers. Ends with
    * the model. Throws INVALID_ARGUMENT for a number that is still to come.
