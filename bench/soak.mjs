@@ -250,15 +250,18 @@ try {
     cached: stats.cachedBlocks,
     total: stats.totalBlocks,
   };
-  printResult({
-        ok,
-        machine: describeMachine(),
-        streams: outcomes,
-        malformed: statuses,
-        books,
-        residentMb: memory,
-        ...(flags.speculative !== "off" && { drafts }),
-      }, flags.out);
+  printResult(
+    {
+      ok,
+      machine: describeMachine(),
+      streams: outcomes,
+      malformed: statuses,
+      books,
+      residentMb: memory,
+      ...(flags.speculative !== "off" && { drafts }),
+    },
+    flags.out,
+  );
   process.exitCode = ok ? 0 : 1;
 } finally {
   server.kill("SIGTERM");

@@ -76,5 +76,8 @@ const device = await openDevice({
 const results = Object.fromEntries(
   ["smol135", "qwen05"].map((name) => [name, benchShape(device, SHAPES[name])]),
 );
-printResult({ machine: describeMachine(), device: device.description, kv: flags.format, results }, flags.out);
+printResult(
+  { machine: describeMachine(), device: device.description, kv: flags.format, results },
+  flags.out,
+);
 device.dispose();

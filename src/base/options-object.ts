@@ -7,8 +7,8 @@ import { EngineError } from "./errors.ts";
 export function requireOptions(options: unknown, param = "options"): void {
   if (typeof options === "object" && options !== null && !Array.isArray(options)) return;
   const current = Array.isArray(options) ? "an array" : kindOf(options);
-  const message = `Cannot use ${param}: must be an object, current value is ${current}; leave it out`;
-  throw new EngineError("INVALID_ARGUMENT", message, { param });
+  const wanted = `must be an object, current value is ${current}; leave it out`;
+  throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param}: ${wanted}`, { param });
 }
 
 function kindOf(value: unknown): string {

@@ -4,7 +4,6 @@ import {
   bundledModel,
   chatEvents,
   chatResult,
-  checkedMessages,
   checkModel,
   describe,
   EngineClient,
@@ -322,9 +321,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     messages: readonly ChatMessage[],
     options: ChatOptions = {},
   ): Promise<{ readonly promptTokenIds: number[] }> {
-    requireOptions(options);
-    const checked = checkedMessages(messages);
-    return { promptTokenIds: await this.#text.encodeChat(checked, options) };
+    return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 
   /** One vector per input, made of its last hidden states as `info.embedding` specifies. */

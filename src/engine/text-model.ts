@@ -1,6 +1,6 @@
 import { requireOptions } from "#base";
 import { resolveModel } from "#checkpoint";
-import { checkedMessages, type ModelText, nameOf, readFiles } from "#engine/caller";
+import { type ModelText, nameOf, readFiles } from "#engine/caller";
 import {
   type ChatMessage,
   type ChatOptions,
@@ -57,9 +57,7 @@ export class TextModel implements AsyncDisposable {
     messages: readonly ChatMessage[],
     options: ChatOptions = {},
   ): Promise<{ readonly promptTokenIds: number[] }> {
-    requireOptions(options);
-    const checked = checkedMessages(messages);
-    return { promptTokenIds: await this.#text.encodeChat(checked, options) };
+    return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 
   async close(): Promise<void> {

@@ -52,7 +52,9 @@ type Only<Kind extends keyof StructuredKinds> = Pick<StructuredKinds, Kind> & {
 };
 
 /** The constraint of the output: exactly one of the kinds. */
-export type StructuredOutput = { [Kind in keyof StructuredKinds]: Only<Kind> }[keyof StructuredKinds];
+export type StructuredOutput = {
+  [Kind in keyof StructuredKinds]: Only<Kind>;
+}[keyof StructuredKinds];
 
 /** Its schema, whose type says that kinds exclude each other. */
 export const StructuredOutput = z

@@ -103,7 +103,9 @@ describe.runIf(built)("perigee", () => {
   test.skipIf(hasGpu)("without a GPU, --device cuda says in one line what to do", async () => {
     const ran = await perigeeInside(["generate", "--device", "cuda", "-p", "x"]);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
-    expect(ran.stderr).toMatch(/^perigee: Cannot open the cuda device: .* use device: "cpu" \(--device cpu\)\n$/);
+    expect(ran.stderr).toMatch(
+      /^perigee: Cannot open the cuda device: .* use device: "cpu" \(--device cpu\)\n$/,
+    );
   });
 
   test("models inspect shows a checkpoint", async () => {

@@ -15,9 +15,7 @@ test("cells are quoted where they must be; null is empty, numbers have three dec
   csv.write(["two\nlines", null]);
   csv.write([null, 1e6]);
   csv.close();
-  expect(readFileSync(path, "utf8")).toBe(
-    'name,ms\n"a ""b"", c",0.333\n"two\nlines",\n,1000000\n',
-  );
+  expect(readFileSync(path, "utf8")).toBe('name,ms\n"a ""b"", c",0.333\n"two\nlines",\n,1000000\n');
 });
 
 test("rows are written as they come, not kept until the end", () => {
@@ -40,7 +38,10 @@ test("a file that cannot be written is an IO error that says so", () => {
   );
 });
 
-test.skipIf(process.platform !== "linux")("a full disk is an IO error, and ends the writing", () => {
-  const csv = CsvFile.open("/dev/full", ["a"]);
-  expect(() => csv.close()).toThrow(expect.objectContaining({ code: "IO" }));
-});
+test.skipIf(process.platform !== "linux")(
+  "a full disk is an IO error, and ends the writing",
+  () => {
+    const csv = CsvFile.open("/dev/full", ["a"]);
+    expect(() => csv.close()).toThrow(expect.objectContaining({ code: "IO" }));
+  },
+);

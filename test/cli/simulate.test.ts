@@ -53,7 +53,11 @@ test("--csv has a line for each request: tokens, times, nodes and what was decid
   const [first, , last] = rows.toSorted((a, b) => Number(a.request) - Number(b.request));
   expect(first).toMatchObject({
     ...{ arrival_ms: "0", prompt_tokens: "1024", cached_tokens: "0", output_tokens: "9" },
-    ...{ decision: "accepted", prefill: expect.stringMatching(/./), decode: expect.stringMatching(/./) },
+    ...{
+      decision: "accepted",
+      prefill: expect.stringMatching(/./),
+      decode: expect.stringMatching(/./),
+    },
   });
   expect(last).toMatchObject({ arrival_ms: "900", prompt_tokens: "1536" });
   const sumOf = (name: string) => rows.reduce((sum, row) => sum + Number(row[name]), 0);

@@ -186,9 +186,9 @@ test("kinds of structured output exclude each other in types, too", () => {
   expectTypeOf<{ regex: string; json: undefined }>().toExtend<StructuredOutput>();
   expectTypeOf<{ json: string; regex: string }>().not.toExtend<StructuredOutput>();
   expectTypeOf<Record<never, never>>().not.toExtend<StructuredOutput>();
-  // @ts-expect-error: one of them would have no effect
-  const both: GenerateOptions = { structuredOutput: { json: "{}", regex: "a" } };
-  expect(both).toBeDefined();
+  type Asks<Output> = { structuredOutput: Output };
+  expectTypeOf<Asks<{ json: string }>>().toExtend<GenerateOptions>();
+  expectTypeOf<Asks<{ json: string; regex: string }>>().not.toExtend<GenerateOptions>();
 });
 
 test("what a conversation may be is the same over HTTP and in TypeScript", async () => {

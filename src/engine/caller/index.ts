@@ -43,7 +43,7 @@ export { joinedClient } from "./joined-client.ts";
 export { kvEventsOf } from "./kv-events.ts";
 export { LazyStream } from "./lazy-stream.ts";
 export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts";
-export { CHAT_ROLES, checkedMessages, needsContent, TEXT_PARTS } from "./message-check.ts";
+export { CHAT_ROLES, needsContent, TEXT_PARTS } from "./message-check.ts";
 export { describe, type ModelFiles, type ModelParts, nameOf, readFiles } from "./model-files.ts";
 export { modelPaths } from "./model-paths.ts";
 export { ModelText } from "./model-text.ts";

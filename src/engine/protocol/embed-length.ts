@@ -13,7 +13,8 @@ export function checkEmbedLength({ promptTokenIds }: EmbedRequest, tokensMax: nu
   if (length <= tokensMax) return;
   throw new EngineError(
     "PROMPT_TOO_LONG",
-    `Cannot embed text: it must fit ${tokensMax} tokens, current value is ${length}; ${CUT_OR_SHORTEN}`,
+    `Cannot embed text: it must fit ${tokensMax} tokens, current value is ${length}; ` +
+      CUT_OR_SHORTEN,
     { param: "input" },
   );
 }

@@ -28,19 +28,21 @@ const toolCall = z.looseObject({
 });
 
 /** Further fields are passed to the template: they differ from model to model. */
-const message = z.looseObject({
-  role: z.enum(CHAT_ROLES),
-  content: z
-    .union(
-      [z.string(), boundedList(contentPart, { max: LIST_LIMITS.contentParts })],
-      "must be text or a list of text parts",
-    )
-    .nullish(),
-  tool_calls: boundedList(toolCall, { max: LIST_LIMITS.toolCalls }).nullish(),
-}).refine(({ role, content }) => (content ?? null) !== null || !needsContent(role), {
-  path: ["content"],
-  error: "must be text or a list of text parts: the message says nothing",
-});
+const message = z
+  .looseObject({
+    role: z.enum(CHAT_ROLES),
+    content: z
+      .union(
+        [z.string(), boundedList(contentPart, { max: LIST_LIMITS.contentParts })],
+        "must be text or a list of text parts",
+      )
+      .nullish(),
+    tool_calls: boundedList(toolCall, { max: LIST_LIMITS.toolCalls }).nullish(),
+  })
+  .refine(({ role, content }) => (content ?? null) !== null || !needsContent(role), {
+    path: ["content"],
+    error: "must be text or a list of text parts: the message says nothing",
+  });
 type Message = z.output<typeof message>;
 
 /** Body of POST /v1/chat/completions: OpenAI's fields, then vLLM's. */

@@ -332,7 +332,11 @@ class PoolSim {
     };
   }
 
-  #tell({ at, request, arrivedMs }: Arrived, known: Partial<PoolRequestRow>, decision: string): void {
+  #tell(
+    { at, request, arrivedMs }: Arrived,
+    known: Partial<PoolRequestRow>,
+    decision: string,
+  ): void {
     this.#options.onRequest?.({
       ...{ request: at, arrivalMs: arrivedMs, promptTokens: request.inputTokens },
       ...{ cachedTokens: null, outputTokens: null, ttftMs: null, tbtMeanMs: null, tbtMaxMs: null },

@@ -22,9 +22,7 @@ export interface PoolRequestRow {
 }
 
 /** Mean and longest of a request's gaps; nulls where there is none. */
-export function gapsOf(
-  gaps: Float64Array | null,
-): Pick<PoolRequestRow, "tbtMeanMs" | "tbtMaxMs"> {
+export function gapsOf(gaps: Float64Array | null): Pick<PoolRequestRow, "tbtMeanMs" | "tbtMaxMs"> {
   if (gaps === null || gaps.length === 0) return { tbtMeanMs: null, tbtMaxMs: null };
   let [sum, most] = [0, 0];
   for (const gap of gaps) {
