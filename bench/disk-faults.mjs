@@ -1,5 +1,5 @@
 /**
- * node bench/disk-faults.mjs [--rounds 20] [--kib 256] [--dir DIR] [--full DIR]
+ * node bench/disk-faults.mjs [--rounds 20] [--kib 256] [--dir DIR] [--full DIR] [--out FILE]
  *
  * What a killed process, a full disk and a folder of somebody else's do to the disk tier, with real
  * processes and a real file system. A child writes blocks until it is killed with SIGKILL; after
@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
 import { blockFile, fillPayload, indexOf, openStore } from "./disk-blocks.mjs";
+import { printResult } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -23,6 +24,7 @@ const { values: flags } = readFlags({
     full: { type: "string" },
     child: { type: "string" },
     from: { type: "number", default: 0 },
+    out: { type: "string" },
   },
 });
 const bytes = flags.kib * 1024;
@@ -136,6 +138,6 @@ if (flags.child !== undefined) {
   const killed = await killRounds(flags.rounds);
   const full = flags.full === undefined ? null : await fullDisk(flags.full);
   const closed = await closedFolder();
-  console.log(JSON.stringify({ killed, full, closed, warnings }, null, 2));
+  printResult({ killed, full, closed, warnings }, flags.out);
   if (killed.wrong + (full?.wrong ?? 0) > 0) process.exitCode = 1;
 }

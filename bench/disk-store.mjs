@@ -1,5 +1,5 @@
 /**
- * node bench/disk-store.mjs [--dir DIR] [--kib 64,1024] [--mib 256] [--scan 10000]
+ * node bench/disk-store.mjs [--dir DIR] [--kib 64,1024] [--mib 256] [--scan 10000] [--out FILE]
  *
  * How fast blocks go to files and come back, through the store with its checksums and bounded
  * concurrency, beside plain reads and writes of the same files; how long opening takes by number of
@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readFlags } from "../tools/flags.mjs";
 import { blockFile, fillPayload, openStore } from "./disk-blocks.mjs";
-import { describeMachine } from "./machine.mjs";
+import { describeMachine, printResult } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -20,6 +20,7 @@ const { values: flags } = readFlags({
     kib: { type: "numbers", default: [64, 1024], min: 1 },
     mib: { type: "number", default: 256 },
     scan: { type: "number", default: 10000 },
+    out: { type: "string" },
   },
 });
 
@@ -109,4 +110,4 @@ const totalBytes = flags.mib * 2 ** 20;
 const speeds = [];
 for (const kib of flags.kib) speeds.push(await measureSpeed(kib * 1024, totalBytes));
 const scan = await measureScan(flags.scan);
-console.log(JSON.stringify({ machine: describeMachine(), speeds, scan }, null, 2));
+printResult({ machine: describeMachine(), speeds, scan }, flags.out);

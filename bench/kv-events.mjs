@@ -1,5 +1,5 @@
 /**
- * node bench/kv-events.mjs [--operations 100000] [--buffer 200] [--seed 1]
+ * node bench/kv-events.mjs [--operations 100000] [--buffer 200] [--seed 1] [--out FILE]
  *
  * Followers of the cache's events, over random operations of the real cache (device and host
  * level): a reader of the log that starts from a snapshot, and a subscriber in vLLM's dialect over
@@ -16,7 +16,7 @@ import { BlockTable, isLost, KvCache, KvEventLog, KvMirror } from "../dist/kvcac
 import { KvPublishing } from "../dist/server/kv-events/kv-publishing.js";
 import { ZmqKvPublisher } from "../dist/server/kv-events/zmq-publisher.js";
 import { readFlags } from "../tools/flags.mjs";
-import { describeMachine } from "./machine.mjs";
+import { describeMachine, printResult } from "./machine.mjs";
 
 const BLOCK_TOKENS = 4;
 const MEDIUMS = ["GPU", "CPU", "STORAGE"];
@@ -25,6 +25,7 @@ const { values: flags } = readFlags({
     operations: { type: "number", default: 100000, min: 1 },
     buffer: { type: "number", default: 200, min: 1 },
     seed: { type: "number", default: 1 },
+    out: { type: "string" },
   },
 });
 const operations = flags.operations;
@@ -225,7 +226,7 @@ const result = {
     restartsFromSnapshot: index.restarts,
   },
 };
-console.log(JSON.stringify({ machine: describeMachine(), seed: flags.seed, ...result }, null, 2));
+printResult({ machine: describeMachine(), seed: flags.seed, ...result }, flags.out);
 await publishing.close();
 subscriber.close();
 await receiving;

@@ -1,5 +1,5 @@
 /** What a result was measured on, and how busy the machine was with other things. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,6 +10,13 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 export function commandLine() {
   const [, script = "", ...words] = process.argv;
   return ["node", relative(root, script), ...words].join(" ");
+}
+
+/** Prints a result as JSON, and writes it to a file too, where one is named (`--out`). */
+export function printResult(result, out) {
+  const text = `${JSON.stringify(result, null, 2)}\n`;
+  process.stdout.write(text);
+  if (out !== undefined) writeFileSync(out, text);
 }
 
 export function describeMachine() {

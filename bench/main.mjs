@@ -6,8 +6,8 @@
  * Perigee beside llama.cpp (through node-llama-cpp, at its best setting) on the same files, which
  * have random weights, or on one that is given. Both sides take turns. Prints tables; writes JSON
  * where --out says so. How much of the memory's read speed one stream uses means something where
- * the file is larger than the last cache (qwen15). --isa limits our instructions, --peer-isa leaves llama.cpp only that variant
- * of its CPU library.
+ * the file is larger than the last cache (qwen15). --isa limits our instructions, --peer-isa leaves
+ * llama.cpp only that variant of its CPU library.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";

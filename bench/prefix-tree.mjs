@@ -1,5 +1,5 @@
 /**
- * node bench/prefix-tree.mjs [--blocks 1000,10000,100000,1000000] [--tokens 16]
+ * node bench/prefix-tree.mjs [--blocks 1000,10000,100000,1000000] [--tokens 16] [--out FILE]
  *
  * What the prefix tree costs, in ns per block: a walk down one history (chain), one parent with
  * very many children (siblings; with equal heads, each token of a block told apart late, too),
@@ -10,12 +10,13 @@
 import { systemClock } from "../dist/base/index.js";
 import { blockId, PrefixTree } from "../dist/kvcache/index.js";
 import { readFlags } from "../tools/flags.mjs";
-import { describeMachine } from "./machine.mjs";
+import { describeMachine, printResult } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
     blocks: { type: "numbers", default: [1000, 10000, 100000, 1000000], min: 1 },
     tokens: { type: "number", default: 16, min: 1 },
+    out: { type: "string" },
   },
 });
 const RUNS = 4;
@@ -87,4 +88,4 @@ for (const blocks of flags.blocks) {
     results.push({ blocks, shape, ns: measure(blocks, how) });
   }
 }
-console.log(JSON.stringify({ machine: describeMachine(), blockTokens, results }, null, 2));
+printResult({ machine: describeMachine(), blockTokens, results }, flags.out);

@@ -1,11 +1,12 @@
 /**
  * node bench/scheduler.mjs [--sequences 256] [--steps 2000] [--blocks 1000,10000,100000,1000000]
+ *     [--out FILE]
  *
  * What scheduling costs, without a model: µs per step at a full batch of decoding sequences, with
  * and without a long prompt that cannot start yet, and in groups; and ns per block of the cache's
  * operations over pool sizes: chains that were stored whole, and, per eviction order, sequences
  * that grew beside each other, so that no two neighbours lie side by side. Runs from dist; prints
- * JSON.
+ * JSON, and writes it to the file, where one is named.
  */
 
 import { IntList } from "../dist/base/index.js";
@@ -19,7 +20,7 @@ import {
   sequenceId,
 } from "../dist/scheduler/index.js";
 import { readFlags } from "../tools/flags.mjs";
-import { describeMachine, median } from "./machine.mjs";
+import { commandLine, describeMachine, median, printResult } from "./machine.mjs";
 
 const BLOCK_TOKENS = 16;
 const WARM_UP_STEPS = 300;
@@ -28,6 +29,7 @@ const { values: flags } = readFlags({
     sequences: { type: "number", default: 256, min: 1 },
     steps: { type: "number", default: 2000, min: 1 },
     blocks: { type: "numbers", default: [1000, 10000, 100000, 1000000], min: 1 },
+    out: { type: "string" },
   },
 });
 
@@ -204,34 +206,31 @@ function scatteredNanos(blocks, evictionPolicy) {
 }
 
 const { steps, sequences: running } = flags;
-console.log(
-  JSON.stringify(
-    {
-      command: `node bench/scheduler.mjs --sequences ${running} --steps ${steps}`,
-      machine: describeMachine(),
-      steps: [
-        measureSteps("decode", { running, waitingTokens: 0, steps }),
-        measureSteps("decode; a prompt with 8k stored tokens waits", {
-          running,
-          waitingTokens: 8192,
-          steps,
-        }),
-        measureSteps("decode; four samples of each prompt", {
-          running,
-          groupSize: 4,
-          waitingTokens: 0,
-          steps,
-        }),
-      ],
-      perBlock: flags.blocks.map((blocks) => measureCache(blocks)),
-      scattered: flags.blocks.map((blocks) => ({
-        blocks,
-        ...Object.fromEntries(
-          EVICTION_POLICIES.map((policy) => [policy, scatteredNanos(blocks, policy)]),
-        ),
-      })),
-    },
-    null,
-    2,
-  ),
+printResult(
+  {
+    command: commandLine(),
+    machine: describeMachine(),
+    steps: [
+      measureSteps("decode", { running, waitingTokens: 0, steps }),
+      measureSteps("decode; a prompt with 8k stored tokens waits", {
+        running,
+        waitingTokens: 8192,
+        steps,
+      }),
+      measureSteps("decode; four samples of each prompt", {
+        running,
+        groupSize: 4,
+        waitingTokens: 0,
+        steps,
+      }),
+    ],
+    perBlock: flags.blocks.map((blocks) => measureCache(blocks)),
+    scattered: flags.blocks.map((blocks) => ({
+      blocks,
+      ...Object.fromEntries(
+        EVICTION_POLICIES.map((policy) => [policy, scatteredNanos(blocks, policy)]),
+      ),
+    })),
+  },
+  flags.out,
 );

@@ -1,6 +1,6 @@
 /**
  * node bench/soak.mjs [--streams 200] [--at-once 16] [--malformed 1000] [--rounds 6] [--minutes 0]
- *   [--speculative redrafter] [--seed 1]
+ *   [--speculative redrafter] [--seed 1] [--out FILE]
  *
  * A real server on the bundled model: streams that hang up at random moments, then malformed
  * requests; several rounds of both, as many as `rounds` says and as long as `minutes` says.
@@ -13,7 +13,7 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
-import { describeMachine } from "./machine.mjs";
+import { describeMachine, printResult } from "./machine.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
@@ -25,6 +25,7 @@ const { values: flags } = readFlags({
     minutes: { type: "number", default: 0, min: 0 },
     speculative: { type: "string", default: "off" },
     seed: { type: "number", default: 1 },
+    out: { type: "string" },
   },
 });
 /** So small that the first round touches all of it, and that sequences are preempted. */
@@ -249,20 +250,17 @@ try {
     cached: stats.cachedBlocks,
     total: stats.totalBlocks,
   };
-  console.log(
-    JSON.stringify(
-      {
-        ok,
-        machine: describeMachine(),
-        streams: outcomes,
-        malformed: statuses,
-        books,
-        residentMb: memory,
-        ...(flags.speculative !== "off" && { drafts }),
-      },
-      null,
-      2,
-    ),
+  printResult(
+    {
+      ok,
+      machine: describeMachine(),
+      streams: outcomes,
+      malformed: statuses,
+      books,
+      residentMb: memory,
+      ...(flags.speculative !== "off" && { drafts }),
+    },
+    flags.out,
   );
   process.exitCode = ok ? 0 : 1;
 } finally {

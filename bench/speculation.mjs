@@ -3,7 +3,7 @@
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
  *   [--kind lookup|redrafter|medusa] [--drafter FOLDER] [--width N] [--length N] [--fixed]
  *   [--isa avx512] [--threads N] [--only prose,schema] [--domains] [--earlier BYTES]
- *   [--temperature 0] [--top-p 1]
+ *   [--temperature 0] [--top-p 1] [--out FILE]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy, or sampled with another seed each
@@ -26,7 +26,7 @@
 import { readFileSync } from "node:fs";
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
-import { commandLine, describeMachine, median } from "./machine.mjs";
+import { commandLine, describeMachine, median, printResult } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -49,6 +49,7 @@ const { values: flags } = readFlags({
     tokens: { type: "number", default: 200, min: 2 },
     temperature: { type: "number", default: 0, min: 0 },
     "top-p": { type: "number", default: 1 },
+    out: { type: "string" },
   },
 });
 
@@ -222,6 +223,4 @@ for (const streams of flags.domains ? [] : flags.streams) {
 }
 await llms.off.close();
 await llms.on.close();
-console.log(
-  JSON.stringify({ command: commandLine(), machine: describeMachine(), flags, results }, null, 2),
-);
+printResult({ command: commandLine(), machine: describeMachine(), flags, results }, flags.out);

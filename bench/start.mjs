@@ -1,6 +1,7 @@
 /**
  * node bench/start.mjs [--runs 5] [--idle-seconds 10] [--device cpu]
  * node bench/start.mjs --device cuda --model bench/gpu/llama-3.1-8b/config.json --random-weights
+ *   [--out FILE]
  *
  * Time from the command to the first token, of the bundled model by default, and what an idle
  * server costs (--idle-seconds 0: not asked). On a GPU also with no kernels compiled before, and
@@ -13,7 +14,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
-import { describeMachine, median } from "./machine.mjs";
+import { describeMachine, median, printResult } from "./machine.mjs";
 
 const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const MS_PER_TICK = 10;
@@ -25,6 +26,7 @@ const { values: flags } = readFlags({
     device: { type: "string", default: "cpu" },
     model: { type: "string" },
     "random-weights": { type: "boolean", default: false },
+    out: { type: "string" },
   },
 });
 
@@ -110,7 +112,7 @@ async function measure() {
 }
 
 try {
-  console.log(JSON.stringify(await measure(), null, 2));
+  printResult(await measure(), flags.out);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

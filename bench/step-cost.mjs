@@ -1,5 +1,6 @@
 /**
  * node bench/step-cost.mjs [--sequences 1,64,256] [--steps 1000] [--context 600] [--no-overlap]
+ *   [--out FILE]
  *
  * What a decoding step costs the host: the whole engine over a device whose ops do nothing, so that
  * all time is the host's. µs per step, split over its parts, medians; `post` is what handing the
@@ -18,7 +19,7 @@ import { Sampler, SamplingParams } from "../dist/sampling/index.js";
 import { Scheduler } from "../dist/scheduler/index.js";
 import { readFlags } from "../tools/flags.mjs";
 import { openEngine } from "./bare-engine.mjs";
-import { describeMachine, median } from "./machine.mjs";
+import { describeMachine, median, printResult } from "./machine.mjs";
 
 /** A token that ends nothing. */
 const TOKEN = 100;
@@ -31,6 +32,7 @@ const { values: flags } = readFlags({
     steps: { type: "number", default: 1000, min: 1 },
     context: { type: "number", default: 600 },
     "no-overlap": { type: "boolean", default: false },
+    out: { type: "string" },
   },
 });
 
@@ -140,4 +142,4 @@ const blank = {
 const rows = [];
 for (const count of flags.sequences) rows.push(await measure(count));
 const command = `node bench/step-cost.mjs ${process.argv.slice(2).join(" ")}`.trim();
-console.log(JSON.stringify({ command, machine: describeMachine(), microsPerStep: rows }, null, 2));
+printResult({ command, machine: describeMachine(), microsPerStep: rows }, flags.out);

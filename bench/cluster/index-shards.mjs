@@ -1,6 +1,6 @@
 /**
  * node --expose-gc bench/cluster/index-shards.mjs [--shards 1,2] [--workers 128]
- *   [--operations 4000000] [--rounds 3]
+ *   [--operations 4000000] [--rounds 3] [--out FILE]
  *
  * The index over threads, on requests of index-workload.mjs: stored and removed blocks a second to
  * completion, each counted once however many threads read it; and a look-up's way to a shard and
@@ -18,7 +18,7 @@ import { BlockNamer } from "../../dist/cluster/index/block-namer.js";
 import { ShardedKvIndex } from "../../dist/cluster/index/index.js";
 import { shardOf } from "../../dist/cluster/index/shard-messages.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { describeMachine, printResult } from "../machine.mjs";
 import {
   below,
   makeSession,
@@ -37,6 +37,7 @@ const { values: flags } = readFlags({
     workers: { type: "number", default: 128, min: 2 },
     operations: { type: "number", default: 4_000_000, min: 1 },
     rounds: { type: "number", default: 3, min: 1 },
+    out: { type: "string" },
   },
 });
 
@@ -140,4 +141,4 @@ const scaling = flags.shards.map((shards) => {
   }
   return row;
 });
-console.log(JSON.stringify({ machine: describeMachine(), results, scaling }, null, 2));
+printResult({ machine: describeMachine(), results, scaling }, flags.out);

@@ -1,6 +1,6 @@
 /**
  * node --expose-gc bench/cluster/kv-index.mjs [--blocks 1000000] [--workers 16,128,1024]
- *   [--operations 4000000] [--peer]
+ *   [--operations 4000000] [--peer] [--out FILE]
  *
  * The index of a fleet's blocks, on requests of index-workload.mjs. First it is filled to `blocks`
  * blocks of workers; then requests look up, store what is new and remove as much, counted as stored
@@ -13,7 +13,7 @@
 import { execFileSync } from "node:child_process";
 import { KvIndex } from "../../dist/cluster/index/index.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { describeMachine, printResult } from "../machine.mjs";
 import {
   below,
   cpuMs,
@@ -32,6 +32,7 @@ const { values: flags } = readFlags({
     workers: { type: "numbers", default: [16, 128, 1024], min: 2 },
     operations: { type: "number", default: 4_000_000, min: 1 },
     peer: { type: "boolean", default: false },
+    out: { type: "string" },
   },
 });
 
@@ -183,4 +184,4 @@ const results = flags.workers.flatMap((workers) =>
     ...(python === null ? [] : [runPeer(python, workers, blocks)]),
   ]),
 );
-console.log(JSON.stringify({ machine: describeMachine(), results }, null, 2));
+printResult({ machine: describeMachine(), results }, flags.out);

@@ -1,5 +1,6 @@
 /**
  * node bench/kernels/attention.mjs [--threads N] [--isa avx512] [--formats f32,i8] [--seconds 0.3]
+ *   [--out FILE]
  *
  * Attention alone: decode of one sequence at several contexts, of 16 at 1k, and prefill of 512
  * tokens, for two model shapes, by KV format (f32, f16, bf16, i8, fp8). All layers in turn, so that
@@ -9,7 +10,7 @@
 
 import { openDevice } from "../../dist/devices/index.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine, median } from "../machine.mjs";
+import { describeMachine, median, printResult } from "../machine.mjs";
 import { SHAPES } from "../shapes.mjs";
 
 const BLOCK_TOKENS = 16;
@@ -19,6 +20,7 @@ const { values: flags } = readFlags({
     isa: { type: "string" },
     formats: { type: "string", default: "f32,bf16,i8,fp8" },
     seconds: { type: "number", default: 0.3 },
+    out: { type: "string" },
   },
 });
 
@@ -143,7 +145,5 @@ const results = Object.fromEntries(
     Object.fromEntries(CASES.map((given) => [given.name, byFormat(SHAPES[name], given)])),
   ]),
 );
-console.log(
-  JSON.stringify({ machine: describeMachine(), device: device.description, results }, null, 2),
-);
+printResult({ machine: describeMachine(), device: device.description, results }, flags.out);
 device.dispose();

@@ -1,5 +1,5 @@
 /**
- * node bench/kernels/block-moves.mjs [--threads N] [--format bf16] [--seconds 0.3]
+ * node bench/kernels/block-moves.mjs [--threads N] [--format bf16] [--seconds 0.3] [--out FILE]
  *
  * Moves of KV blocks inside the cache and to host memory, one at a time and many, beside a plain
  * memcpy of as many bytes. GB/s count what is copied once. Runs from dist; prints JSON.
@@ -7,7 +7,7 @@
 
 import { openDevice } from "../../dist/devices/index.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine } from "../machine.mjs";
+import { describeMachine, printResult } from "../machine.mjs";
 import { SHAPES } from "../shapes.mjs";
 
 const { values: flags } = readFlags({
@@ -15,6 +15,7 @@ const { values: flags } = readFlags({
     threads: { type: "number", min: 1 },
     format: { type: "string", default: "bf16" },
     seconds: { type: "number", default: 0.3 },
+    out: { type: "string" },
   },
 });
 
@@ -75,11 +76,8 @@ const device = await openDevice({
 const results = Object.fromEntries(
   ["smol135", "qwen05"].map((name) => [name, benchShape(device, SHAPES[name])]),
 );
-console.log(
-  JSON.stringify(
-    { machine: describeMachine(), device: device.description, kv: flags.format, results },
-    null,
-    2,
-  ),
+printResult(
+  { machine: describeMachine(), device: device.description, kv: flags.format, results },
+  flags.out,
 );
 device.dispose();

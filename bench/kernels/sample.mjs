@@ -1,5 +1,6 @@
 /**
  * node bench/kernels/sample.mjs [--threads N] [--isa avx512] [--seconds 0.3] [--beside FOLDER]
+ *   [--out FILE]
  *
  * The op `sample` alone: µs a call, medians, by vocabulary, rows and filters. Logits are those of a
  * model that is fairly sure: normal ones, and a few likely tokens. --beside names another checkout
@@ -7,7 +8,7 @@
  */
 import { join, resolve } from "node:path";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine, median } from "../machine.mjs";
+import { describeMachine, median, printResult } from "../machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -15,6 +16,7 @@ const { values: flags } = readFlags({
     isa: { type: "string" },
     seconds: { type: "number", default: 0.3 },
     beside: { type: "string" },
+    out: { type: "string" },
   },
 });
 
@@ -137,4 +139,4 @@ for (const vocabulary of VOCABULARIES) {
     }
   }
 }
-console.log(JSON.stringify({ machine: describeMachine(), unit: "µs a call", results }, null, 2));
+printResult({ machine: describeMachine(), unit: "µs a call", results }, flags.out);

@@ -13,6 +13,7 @@
  *   gumbel.ts   noise of tokens, keyed by seed, position and token
  *   field-names.ts   the names of a schema's fields; nearest-name.ts: the name that was meant
  *   native-file.ts   where native libraries lie
+ *   options-object.ts   options of a call must be an object
  *   plain-object.ts test for a JSON object
  *   tree-nodes.ts   the size of token trees, which devices and the engine share
  *   value-text.ts   values of clients and files in messages
@@ -44,6 +45,7 @@ export {
   nativeRemedy,
 } from "./native-file.ts";
 export { nearestName } from "./nearest-name.ts";
+export { requireOptions } from "./options-object.ts";
 export { isPlainObject } from "./plain-object.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
 export { TokenList } from "./token-list.ts";

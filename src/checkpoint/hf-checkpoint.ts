@@ -127,7 +127,7 @@ function noWeights(directory: string): EngineError {
     "MODEL_NOT_FOUND",
     `Cannot load ${directory}: a model directory must have model.safetensors or ` +
       "model.safetensors.index.json, current value is neither; download the model again, " +
-      "or measure its speed with --random-weights",
+      "or measure its speed with randomWeights (--random-weights)",
   );
 }
 

@@ -26,7 +26,8 @@ export function openCheckpoint(path: string, { weights = true }: OpenOptions = {
   throw new EngineError(
     "UNSUPPORTED_MODEL",
     `Cannot load ${path}: a model file must end in .safetensors or .gguf, current value is ` +
-      "another name; pass the model's directory instead, or --random-weights with a config.json",
+      "another name; pass the model's directory instead, or a config.json with randomWeights " +
+      "(--random-weights)",
   );
 }
 

@@ -27,7 +27,7 @@ export function weightQuantization(path: string, config: JsonObject): WeightQuan
     "UNSUPPORTED_MODEL",
     `Cannot load ${path}: models of type ${valueText(config.model_type)} must not be quantised ` +
       `by other tools, current value is ${scheme.method}; use the unquantised checkpoint ` +
-      "(--quantization int8 quantises it at load) or a GGUF",
+      '(quantization: "int8", --quantization int8, quantises it at load) or a GGUF',
     { param: "quantization_config" },
   );
 }

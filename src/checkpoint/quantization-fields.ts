@@ -63,7 +63,7 @@ export class QuantizationFields {
       "UNSUPPORTED_MODEL",
       `Cannot load ${this.#path}: ${name} ${must}, current value is ` +
         `${valueText(actual, SHOWN_CHARACTERS_MAX)}; use the unquantised checkpoint ` +
-        "(--quantization int8 quantises it at load) or a GGUF",
+        '(quantization: "int8", --quantization int8, quantises it at load) or a GGUF',
       { param: "quantization_config" },
     );
   }

@@ -70,7 +70,8 @@ function unsupportedDType(path: string, entry: SafetensorsEntry): EngineError {
   return new EngineError(
     "UNSUPPORTED_MODEL",
     `Cannot load ${path}: tensor ${entry.name}.dtype must be F32, F16 or BF16, current value is ` +
-      `${entry.dtype}; use the unquantised checkpoint (--quantization int8 quantises it at load)`,
+      `${entry.dtype}; use the unquantised checkpoint ` +
+      '(quantization: "int8", --quantization int8, quantises it at load)',
     { param: `tensor ${entry.name}.dtype` },
   );
 }

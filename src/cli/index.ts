@@ -21,6 +21,7 @@
  *   sampling-flags.ts   flags of commands that sample tokens
  *   prompt-source.ts prompts from flags, files and pipes; prompt-row.ts: one prompt
  *   trace-source.ts  the trace of replay and simulate: a file, or a pipe
+ *   csv-file.ts      tables of requests: `--csv`
  *   batch.ts         many prompts at once
  *   result-output.ts destination and order of results
  *   standard-output.ts  slow and closed pipes, full disks

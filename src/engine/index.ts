@@ -24,7 +24,13 @@
  * @module
  */
 
-export { bundledModel, type SamplingDefaults } from "#engine/caller";
+export {
+  bundledModel,
+  CHAT_ROLES,
+  needsContent,
+  type SamplingDefaults,
+  TEXT_PARTS,
+} from "#engine/caller";
 export {
   type ArgumentsOf,
   type BeamScore,

@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { EngineError, warnOnStandardError } from "#base";
+import { EngineError, requireOptions, warnOnStandardError } from "#base";
 import {
   bundledModel,
   chatEvents,
   chatResult,
-  checkMessages,
   checkModel,
   describe,
   EngineClient,
@@ -145,6 +144,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    *   INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
    */
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
+    requireOptions(options);
     const { onWarning = warnOnStandardError, onProgress, textOf = null, ...rest } = options;
     checkModel(model);
     const wanted = parseEngineOptions(rest);
@@ -249,7 +249,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     prompts: Prompt | readonly Prompt[],
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
-    const list: readonly Prompt[] = isList(prompts) ? prompts : [prompts];
+    const list = isList(prompts) ? prompts : [prompts];
     const atOnce = () => this.requestsAtOnce(sequencesOf(options));
     return generateAll(this.#starter, list, options, atOnce);
   }
@@ -260,6 +260,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    * `signal` ends it, and yields its blocks and its place to requests that need them.
    */
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
+    requireOptions(options);
     return this.#lazyStream(prompt, () => this.#starter.check(options), {
       requestId: options.requestId ?? randomUUID(),
       signal: options.signal,
@@ -270,6 +271,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     prompts: readonly Prompt[],
     options: GenerateOptions = {},
   ): AsyncIterableIterator<StreamItem>[] {
+    requireOptions(options);
     let start: Promise<StartPrompt> | null = null;
     const checked = () => {
       start ??= this.#starter.check(options);
@@ -319,7 +321,6 @@ export class LLM implements ServedModel, AsyncDisposable {
     messages: readonly ChatMessage[],
     options: ChatOptions = {},
   ): Promise<{ readonly promptTokenIds: number[] }> {
-    checkMessages(messages);
     return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 

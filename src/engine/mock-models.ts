@@ -1,4 +1,5 @@
 /** Models whose steps take the time of a cost model and whose tokens are made up. */
+import { requireOptions } from "#base";
 import { type CostModel, loadCostModel } from "#engine/mock";
 import type { LoadOptions } from "#engine/protocol";
 import { LLM, type LlmOptions } from "./llm.ts";
@@ -40,6 +41,7 @@ export async function startMockModels(
   count: number,
   options: MockModelOptions = {},
 ): Promise<LLM[]> {
+  requireOptions(options);
   const { costModel = "h200-8b" } = options;
   const costs = typeof costModel === "string" ? loadCostModel(costModel) : costModel;
   const models: LLM[] = [];
@@ -55,6 +57,7 @@ export async function startMockModels(
 }
 
 async function start(options: MockModelOptions, textOf: LLM | null): Promise<LLM> {
+  requireOptions(options);
   const { model, costModel, speedup, blocks, meanOutputTokens, ...rest } = options;
   return await LLM.load(model, {
     // A mock computes next to nothing: a thread of its own would only take memory.

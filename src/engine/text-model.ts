@@ -1,5 +1,6 @@
+import { requireOptions } from "#base";
 import { resolveModel } from "#checkpoint";
-import { checkMessages, type ModelText, nameOf, readFiles } from "#engine/caller";
+import { type ModelText, nameOf, readFiles } from "#engine/caller";
 import {
   type ChatMessage,
   type ChatOptions,
@@ -31,7 +32,9 @@ export class TextModel implements AsyncDisposable {
    *
    * @throws EngineError MODEL_NOT_FOUND, CHECKPOINT_INVALID, TOKENIZER_INVALID
    */
-  static async open(model: string, { onWarning }: TextModelOptions): Promise<TextModel> {
+  static async open(model: string, options: TextModelOptions): Promise<TextModel> {
+    requireOptions(options);
+    const { onWarning } = options;
     const settings = parseEngineOptions({});
     const path = await resolveModel(model, {});
     const name = nameOf(model);
@@ -54,7 +57,6 @@ export class TextModel implements AsyncDisposable {
     messages: readonly ChatMessage[],
     options: ChatOptions = {},
   ): Promise<{ readonly promptTokenIds: number[] }> {
-    checkMessages(messages);
     return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 

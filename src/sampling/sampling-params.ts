@@ -36,7 +36,27 @@ const badWordLengthMax = 256;
 const outputKind = z.undefined({ error: "is not an option: use generate() or stream()" });
 const flatLogprobs = z.undefined({ error: "is not an option: it is a memory layout of Python's" });
 
+/** What an output can be constrained by. */
+interface StructuredKinds {
+  readonly json: string | Readonly<Record<string, unknown>>;
+  readonly jsonObject: true;
+  readonly regex: string;
+  readonly choice: string[];
+  readonly grammar: string;
+  readonly structuralTag: string | Readonly<Record<string, unknown>>;
+}
+
+/** One kind alone: the others may be there as undefined. */
+type Only<Kind extends keyof StructuredKinds> = Pick<StructuredKinds, Kind> & {
+  readonly [Other in Exclude<keyof StructuredKinds, Kind>]?: undefined;
+};
+
 /** The constraint of the output: exactly one of the kinds. */
+export type StructuredOutput = {
+  [Kind in keyof StructuredKinds]: Only<Kind>;
+}[keyof StructuredKinds];
+
+/** Its schema, whose type says that kinds exclude each other. */
 export const StructuredOutput = z
   .strictObject({
     json: z.union([z.string(), anyObject]).optional().describe("JSON schema, as text or object."),
@@ -56,8 +76,7 @@ export const StructuredOutput = z
   })
   .refine((kinds) => Object.values(kinds).filter((kind) => kind !== undefined).length === 1, {
     error: "needs exactly one of json, jsonObject, regex, choice, grammar, structuralTag",
-  });
-export type StructuredOutput = z.output<typeof StructuredOutput>;
+  }) as unknown as z.ZodType<StructuredOutput, StructuredOutput>;
 
 /** Ends a sequence that repeats itself: one pattern, `count` times in a row, at its end. */
 const RepetitionDetection = z

@@ -62,7 +62,7 @@ async function forgetCached({ model, config }: ServerContext): Promise<void> {
       403,
       "forbidden",
       "Cannot reset the cache: the server must have an API key, current value is none; start it " +
-        "with --api-key-file",
+        "with apiKey (--api-key-file)",
     );
   }
   if (model.forgetCached === undefined) {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import type { FastifyInstance } from "fastify";
-import { EngineError, messageOf } from "#base";
+import { EngineError, messageOf, requireOptions } from "#base";
 import type { ServedModel } from "#engine";
 import { isLoopback } from "./access.ts";
 import { Admission } from "./admission.ts";
@@ -84,7 +84,8 @@ export interface ReservedServer extends AsyncDisposable {
 /**
  * Serves a model over HTTP until closed.
  *
- * @throws EngineError INVALID_ARGUMENT for an invalid option, IO if the address cannot be used
+ * @throws EngineError INVALID_ARGUMENT for an invalid option, IO if the address cannot be used,
+ *   ENGINE_DEAD and SHUTTING_DOWN for a model that was closed or is being closed
  */
 export async function startServer(
   model: ServedModel,
@@ -92,6 +93,8 @@ export async function startServer(
   how: Serving = {},
 ): Promise<RunningServer> {
   requireModel(model);
+  requireAlive(model);
+  requireOptions(options);
   const mayConnect = model.connect !== undefined;
   const reserved = await reserveServer(mayConnect ? options : { ...options, answeringThreads: 0 });
   try {
@@ -111,11 +114,26 @@ function requireModel(model: unknown): asserts model is ServedModel {
   throw new EngineError("INVALID_ARGUMENT", message, { param: "model" });
 }
 
+/** A server of a model that ended could only fail. Throws ENGINE_DEAD, SHUTTING_DOWN. */
+function requireAlive(model: ServedModel): void {
+  const health = model.health();
+  if (health.state === "ready") return;
+  const [code, state] =
+    health.state === "dead"
+      ? (["ENGINE_DEAD", `has ended (${health.reason})`] as const)
+      : (["SHUTTING_DOWN", "takes no new work (drain or close was called)"] as const);
+  const message =
+    `Cannot start a server: ${model.info.name} must take requests, it ${state}; ` +
+    "load the model again, and close the server before the model";
+  throw new EngineError(code, message, { param: "model" });
+}
+
 /**
  * Holds the address and starts the answering threads before a model is loaded. Throws as
  * `startServer` does.
  */
 export async function reserveServer(options: ServerOptions = {}): Promise<ReservedServer> {
+  requireOptions(options);
   const config = parseServerConfig(options);
   const waiting = answerNotReady();
   const listener = await Listener.open(config.host, config.port, (socket) => waiting.take(socket));
@@ -130,6 +148,7 @@ export async function reserveServer(options: ServerOptions = {}): Promise<Reserv
   return {
     url: listener.url,
     serve: async (model, how = {}) => {
+      requireAlive(model);
       const { defaultSampling = config.defaultSampling, worker, fleetSecrets = [] } = how;
       const { extension = null } = how;
       const own = { ...config, defaultSampling };

@@ -66,7 +66,7 @@ function checkRole({ model, admission }: ServerContext, role: WorkerRole): void 
   throw new EngineError(
     "INVALID_ARGUMENT",
     `Cannot change role to ${role}: the worker must give keys and values to others, it does not; ` +
-      "start it with --kv-transfer",
+      "start it with kvTransfer (--kv-transfer)",
     { param: "role" },
   );
 }

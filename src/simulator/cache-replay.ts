@@ -8,8 +8,23 @@ export interface ReplayOptions {
   /** Blocks of the pool; null: as many as the trace can fill. */
   readonly capacityBlocks: number | null;
   readonly clock: Clock;
+  /** Receives what each request found, in the trace's order. */
+  readonly onRequest?: (row: ReplayedRequest) => void;
   /** Receives the number of finished requests, now and then. */
   readonly onProgress?: (requests: number) => void;
+}
+
+/** What one request found in the cache. */
+export interface ReplayedRequest {
+  /** Its place in the trace, from 0. */
+  readonly request: number;
+  /** The trace's timestamp. */
+  readonly arrivalMs: number;
+  readonly promptTokens: number;
+  /** In the leading blocks that were stored. */
+  readonly cachedTokens: number;
+  /** As recorded: a replay makes none. */
+  readonly outputTokens: number;
 }
 
 /** The result of one cache on one trace. */
@@ -54,7 +69,11 @@ export function replayTrace(trace: Trace, options: ReplayOptions): ReplayResult 
   let inputTokens = 0;
   trace.requests.forEach((request, index) => {
     inputTokens += request.inputTokens;
-    replay.serve(request);
+    const cachedTokens = replay.serve(request);
+    options.onRequest?.({
+      ...{ request: index, arrivalMs: request.timestampMs, promptTokens: request.inputTokens },
+      ...{ cachedTokens, outputTokens: request.outputTokens },
+    });
     if ((index + 1) % PROGRESS_REQUESTS === 0) options.onProgress?.(index + 1);
   });
   return {
@@ -96,14 +115,16 @@ class CacheReplay {
     return this.#operations + this.evictions;
   }
 
-  serve(request: TraceRequest): void {
+  /** Returns the tokens that were found. */
+  serve(request: TraceRequest): number {
     const { ids } = request;
     const cache = this.#cache;
     this.#fill(ids);
     const match = cache.match("", this.#tokens.view());
     const hits = match.blocks.length;
     this.hitBlocks += hits;
-    this.hitTokens += Math.min(hits * this.#trace.blockTokens, request.inputTokens);
+    const hitTokens = Math.min(hits * this.#trace.blockTokens, request.inputTokens);
+    this.hitTokens += hitTokens;
 
     const table = new BlockTable();
     cache.adopt(table, match);
@@ -114,6 +135,7 @@ class CacheReplay {
     this.#operations += hits + blocks + (table.publishedBlocks - hits) + blocks;
     this.#prioritise(table, request.priorities);
     cache.release(table);
+    return hitTokens;
   }
 
   #fill(ids: Int32Array): void {

@@ -35,7 +35,12 @@ export {
   type StepSize,
   speededUp,
 } from "#engine/mock";
-export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
+export {
+  type ReplayedRequest,
+  type ReplayOptions,
+  type ReplayResult,
+  replayTrace,
+} from "./cache-replay.ts";
 export {
   type FleetOptions,
   type FleetResult,
@@ -64,6 +69,7 @@ export {
   type NodeCosts,
   PAPER_COSTS,
   type PoolOptions,
+  type PoolRequestRow,
   type PoolResult,
   parseFleet,
   runPools,

@@ -186,6 +186,8 @@ export function pickTemplate(source: unknown, hasTools: boolean): string | null 
 /** INVALID_ARGUMENT for a conversation with a model that has no chat template. */
 export function missingTemplate(model: string): EngineError {
   const problem = `Cannot render a conversation: ${model} must have a chat template, it has none`;
-  const remedy = "Pass one with --chat-template FILE, or send a plain prompt to /v1/completions";
+  const remedy =
+    "Pass one (chatTemplate, --chat-template FILE), or give a plain prompt (generate, " +
+    "/v1/completions)";
   return refused(`${problem}. ${remedy}`, { param: "chat_template" });
 }

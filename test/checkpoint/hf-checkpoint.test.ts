@@ -111,7 +111,7 @@ describe("a directory in Hugging Face layout", () => {
     const directory = copyOf(LLAMA);
     const config = { model_type: "llama", quantization_config: { quant_method: "hqq" } };
     writeFileSync(join(directory, "config.json"), JSON.stringify(config));
-    expect(() => openCheckpoint(directory)).toThrow("--quantization int8");
+    expect(() => openCheckpoint(directory)).toThrow('quantization: "int8", --quantization int8');
   });
 
   test("with scales for the KV cache and unquantised weights is taken", () => {

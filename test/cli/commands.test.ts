@@ -103,7 +103,9 @@ describe.runIf(built)("perigee", () => {
   test.skipIf(hasGpu)("without a GPU, --device cuda says in one line what to do", async () => {
     const ran = await perigeeInside(["generate", "--device", "cuda", "-p", "x"]);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
-    expect(ran.stderr).toMatch(/^perigee: Cannot open the cuda device: .* use --device cpu\n$/);
+    expect(ran.stderr).toMatch(
+      /^perigee: Cannot open the cuda device: .* use device: "cpu" \(--device cpu\)\n$/,
+    );
   });
 
   test("models inspect shows a checkpoint", async () => {
@@ -204,12 +206,13 @@ describe.runIf(built)("perigee", () => {
     const { speculation } = JSON.parse(stdout);
     expect(speculation).toMatchObject({
       ...{ kind: "lookup", lengthMax: 31, width: 1 },
-      speedUp: expect.any(Number),
+      // One run of each kind says nothing about noise.
+      ...{ speedUp: null, speedUpRange: [expect.any(Number), expect.any(Number)] },
     });
     // A warm-up and a timed run of 2 x 40 tokens with drafts.
     const { tokensPerStep, acceptedTokens } = speculation;
     expect(tokensPerStep).toBeCloseTo(160 / (160 - acceptedTokens), 10);
-    expect(stderr).toMatch(/ tokens a step +x without drafts /);
+    expect(stderr).toMatch(/ tokens a step +x without drafts +least x +most x /);
   });
 
   test("bench serve needs a server", async () => {

@@ -71,6 +71,19 @@ test("--plot draws hit rates beside what is printed; a trace's name is only text
   expect(titles).toContain("lru: 2, 0.2");
 });
 
+test("--csv has a line for each request, pool and policy: what it found", async () => {
+  const csv = join(folder, "found.csv");
+  const args = ["--capacity", "2,inf", "--policy", "lru", "--csv", csv];
+  expect(await replay(path, ...args)).toMatch(/^3 requests/);
+  expect(readFileSync(csv, "utf8").split("\n")).toEqual([
+    "policy,capacity_blocks,request,arrival_ms,prompt_tokens,cached_tokens,output_tokens",
+    ...["lru,2,0,0,1024,0,1", "lru,2,1,0,512,0,1", "lru,2,2,0,1024,512,1"],
+    ...["lru,inf,0,0,1024,0,1", "lru,inf,1,0,512,0,1", "lru,inf,2,0,1024,1024,1"],
+    "",
+  ]);
+  await expect(replay(path, "--csv", join(folder, "none", "a.csv"))).rejects.toThrow("for --csv");
+});
+
 test("--plot is tried before the trace is read", async () => {
   const none = join(folder, "none.jsonl");
   const lost = join(folder, "none", "a.svg");

@@ -38,6 +38,42 @@ test("--json prints the result, the same for the same seed, and decisions are li
   expect(lines.map((line) => JSON.parse(line).decision)).toEqual(Array(3).fill("accepted"));
 });
 
+test("--csv has a line for each request: tokens, times, nodes and what was decided", async () => {
+  const table = async (...args: string[]) => {
+    const text = await simulate(at("load.jsonl"), "--json", "--csv", at("requests.csv"), ...args);
+    const [names = "", ...lines] = readFileSync(at("requests.csv"), "utf8").trim().split("\n");
+    const heads = names.split(",");
+    const rows = lines.map((line) =>
+      Object.fromEntries(line.split(",").map((cell, column) => [heads[column], cell])),
+    );
+    return { result: JSON.parse(text), rows };
+  };
+  const { result, rows } = await table();
+  expect(rows.map(({ request }) => request).sort()).toEqual(["0", "1", "2"]);
+  const [first, , last] = rows.toSorted((a, b) => Number(a.request) - Number(b.request));
+  expect(first).toMatchObject({
+    ...{ arrival_ms: "0", prompt_tokens: "1024", cached_tokens: "0", output_tokens: "9" },
+    ...{
+      decision: "accepted",
+      prefill: expect.stringMatching(/./),
+      decode: expect.stringMatching(/./),
+    },
+  });
+  expect(last).toMatchObject({ arrival_ms: "900", prompt_tokens: "1536" });
+  const sumOf = (name: string) => rows.reduce((sum, row) => sum + Number(row[name]), 0);
+  expect(sumOf("cached_tokens") / sumOf("prompt_tokens")).toBeCloseTo(result.hitRate, 6);
+  expect(sumOf("ttft_ms") / rows.length).toBeCloseTo(result.ttftMs.mean, 2);
+  for (const row of rows) {
+    expect(Number(row.tbt_mean_ms)).toBeGreaterThan(0);
+    expect(Number(row.tbt_max_ms)).toBeGreaterThanOrEqual(Number(row.tbt_mean_ms));
+  }
+  const late = await table("--ttft-deadline", "150", "--tbt-deadline", "90");
+  const refused = late.rows.filter(({ decision }) => decision !== "accepted");
+  const reasons = Object.values(late.result.rejected as Record<string, number>);
+  expect(refused.length).toBe(reasons.reduce((sum, count) => sum + count, 0));
+  expect(refused[0]).toMatchObject({ decision: "ttft", output_tokens: "", ttft_ms: "" });
+});
+
 test("a fleet comes from YAML, and flags go before it", async () => {
   const fleet = "prefillNodes: 2\ndecodeNodes: 1\nconductor:\n  policy: local\n  rejection: none\n";
   writeFileSync(at("fleet.yaml"), fleet);

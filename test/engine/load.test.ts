@@ -294,6 +294,6 @@ describe("weights that are made up", () => {
   });
 
   test("are not there without being asked for", async () => {
-    await expect(LLM.load(config, inline)).rejects.toThrow("--random-weights");
+    await expect(LLM.load(config, inline)).rejects.toThrow("randomWeights (--random-weights)");
   });
 });

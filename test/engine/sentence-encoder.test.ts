@@ -110,7 +110,7 @@ test("max_seq_length is the longest text, and a longer one is refused, not cut i
   const [, , long = ""] = texts;
   await expect(llm.embed([long])).rejects.toMatchObject({
     code: "PROMPT_TOO_LONG",
-    message: expect.stringContaining("16 tokens"),
+    message: expect.stringMatching(/16 tokens.*truncate: true, over HTTP truncate_prompt_tokens/),
   });
   // Cut as sentence-transformers cuts: the start, and the separator behind it.
   const ids = (await llm.codec?.encode(long, { addSpecialTokens: true })) ?? [];

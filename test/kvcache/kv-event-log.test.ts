@@ -32,6 +32,15 @@ test("a buffer of one keeps the newest event, and the next drain gets what came 
   expect(log.takeLatest()).toEqual([{ id: 2, event: stored(2n, 3n) }]);
 });
 
+test("an event has its time as long as it is kept, where one was told", () => {
+  const log = new KvEventLog(2);
+  log.append(numbered(0, 1), 5);
+  log.append(numbered(1, 1));
+  expect([0, 1, 2].map((id) => log.timeOf(id))).toEqual([5, null, null]);
+  log.append(numbered(2, 2), 9);
+  expect([0, 1, 2, 3, -1].map((id) => log.timeOf(id))).toEqual([null, null, 9, 9, null]);
+});
+
 test("a buffer of two keeps events 1 and 2 of three (T 46)", () => {
   expect(ids(filledLog(2, 3).takeLatest())).toEqual([1, 2]);
 });

@@ -88,7 +88,7 @@ test("[CL57] a cache is reset by those who have a key alone, and never without k
   const open = await serveToy();
   const refused = await open.post("/reset_prefix_cache", {});
   expect(refused.status).toBe(403);
-  expect((await json(refused)).error?.message).toMatch(/start it with --api-key-file$/);
+  expect((await json(refused)).error?.message).toMatch(/start it with apiKey \(--api-key-file\)$/);
   const { post, model } = await serveToy({}, { apiKey: ["key"] });
   const key = { authorization: "Bearer key" };
   const cachedTokens = async () => {

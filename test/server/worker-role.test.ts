@@ -85,7 +85,7 @@ test("[CL211] who may not change a role, and what has none, is told why", async 
   const without = await post(`${alone.url}/worker_role`, { role: "prefill" });
   expect([without.status, await without.text()]).toEqual([
     400,
-    expect.stringContaining("--kv-transfer"),
+    expect.stringContaining("start it with kvTransfer (--kv-transfer)"),
   ]);
 });
 

@@ -1,5 +1,5 @@
 /** A source of KV events as a loaded model has one, of which a test says what happens. */
-import { systemTimer } from "#base";
+import { processClock, systemTimer } from "#base";
 import type { KvEventSource } from "#engine";
 import { type KvEvent, KvEventLog, KvEventQueue, type KvSnapshot } from "#kvcache";
 import { KvEvents } from "../../src/engine/caller/kv-events.ts";
@@ -41,7 +41,7 @@ export class ScriptedEvents {
 
   /** The step is over. */
   flush(): void {
-    this.log.append(this.#queue.flush());
+    this.log.append(this.#queue.flush(), processClock.nowMs());
   }
 
   snapshot(): KvSnapshot {

@@ -126,5 +126,5 @@ describe("pickTemplate", () => {
 });
 
 test("a model without a template says how to give one", () => {
-  expect(missingTemplate("tiny").message).toContain("--chat-template FILE");
+  expect(missingTemplate("tiny").message).toContain("(chatTemplate, --chat-template FILE)");
 });

@@ -3,7 +3,7 @@ import type { LLM, SpeculationInfo } from "#engine";
 import { Progress } from "../progress.ts";
 import { againstLimits, type GpuLimits, type LimitReport } from "./gpu-limits.ts";
 import { randomPrompts } from "./random-prompts.ts";
-import { median, summarize } from "./statistics.ts";
+import { median, type SpeedUp, speedUpOf, summarize } from "./statistics.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -70,14 +70,13 @@ async function timeRuns(llm: LLM, options: OfflineOptions): Promise<Timed> {
 }
 
 /** What drafts did in all runs, and how much faster the timed ones were than those without. */
-interface SpeculationReport extends SpeculationInfo {
+interface SpeculationReport extends SpeculationInfo, SpeedUp {
   readonly drafts: number;
   readonly draftedTokens: number;
   readonly acceptedTokens: number;
   /** Of each sequence: accepted tokens need no step of their own. */
   readonly tokensPerStep: number;
   readonly secondsWithout: ReturnType<typeof summarize>;
-  readonly speedUp: number;
 }
 
 /** What drafts brought; no fields where nothing is drafted. */
@@ -99,7 +98,7 @@ function speculation(
       acceptedTokens,
       tokensPerStep: tokens / (tokens - acceptedTokens),
       secondsWithout: summarize(undrafted),
-      speedUp: median(undrafted) / median(seconds),
+      ...speedUpOf(seconds, undrafted),
     },
   };
 }

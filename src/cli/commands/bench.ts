@@ -204,10 +204,14 @@ function tableOf(result: Result): string {
   return unknown === undefined ? table : `${table}bf16 TFLOP/s unknown: ${unknown}\n`;
 }
 
-function draftCells({ tokensPerStep, speedUp }: NonNullable<Result["speculation"]>): Cell[] {
+function draftCells(found: NonNullable<Result["speculation"]>): Cell[] {
+  const { tokensPerStep, speedUp, speedUpRange } = found;
+  const [least, most] = speedUpRange;
   return [
     ["tokens a step", tokensPerStep],
     ["x without drafts", speedUp],
+    ["least x", least],
+    ["most x", most],
   ];
 }
 

@@ -2,7 +2,8 @@ import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "#base";
 import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
-import { type ReplayResult, replayTrace, type Trace } from "#simulator";
+import { type ReplayedRequest, type ReplayResult, replayTrace, type Trace } from "#simulator";
+import { type CsvCell, CsvFile } from "../csv-file.ts";
 import { plotPath, plotTo } from "../plot/plot-file.ts";
 import { replayCharts } from "../plot/replay-plot.ts";
 import { Progress } from "../progress.ts";
@@ -15,10 +16,16 @@ interface ReplayFlags {
   readonly blockTokens: number;
   readonly json?: boolean;
   readonly plot?: string;
+  readonly csv?: string;
 }
 
 const CAPACITIES = "1000,10000,30000,50000,100000,inf";
 const POLICIES = "lru,lfu,length-aware,priority";
+/** docs/replay.md has their meanings. */
+const CSV_COLUMNS = [
+  ...["policy", "capacity_blocks", "request", "arrival_ms", "prompt_tokens", "cached_tokens"],
+  "output_tokens",
+];
 
 /** `perigee replay`: hit rates of a recorded load by pool size and eviction policy. */
 export function defineReplay(command: Command): void {
@@ -44,9 +51,11 @@ export function defineReplay(command: Command): void {
       "Draw hit rates by pool size and policy: a file in SVG, written at the end.",
       plotPath,
     )
+    .option("--csv <file>", "Write what each request finds: a line for each, pool and policy.")
     .action(async (path: string, flags: ReplayFlags) => {
       const plot = plotTo(flags.plot);
-      const results = await replayAll(await readTraceSource(path, flags.blockTokens), flags);
+      const trace = await readTraceSource(path, flags.blockTokens);
+      const results = await replayAll(trace, flags);
       process.stdout.write(flags.json === true ? json(results) : table(results));
       plot(() => replayCharts(results, { trace: basename(path) }));
     });
@@ -60,18 +69,29 @@ async function replayAll(trace: Trace, flags: ReplayFlags): Promise<readonly Rep
     })),
   );
   const requests = trace.requests.length;
+  const csv = flags.csv === undefined ? null : CsvFile.open(flags.csv, CSV_COLUMNS);
   const progress = await Progress.start("replay", runs.length * requests, " requests");
   try {
     return runs.map((run, index) =>
       replayTrace(trace, {
         ...run,
         clock: systemClock,
+        ...(csv !== null && { onRequest: (row: ReplayedRequest) => csv.write(cellsOf(run, row)) }),
         onProgress: (done) => progress.set(index * requests + done),
       }),
     );
   } finally {
     progress.stop();
+    csv?.close();
   }
+}
+
+function cellsOf(
+  { policy, capacityBlocks }: Pick<ReplayResult, "policy" | "capacityBlocks">,
+  { request, arrivalMs, promptTokens, cachedTokens, outputTokens }: ReplayedRequest,
+): CsvCell[] {
+  const found = [promptTokens, cachedTokens, outputTokens];
+  return [policy, capacityBlocks ?? "inf", request, arrivalMs, ...found];
 }
 
 function json(results: readonly ReplayResult[]): string {

@@ -9,6 +9,7 @@ import {
   loadCostModel,
   type NodeCosts,
   PAPER_COSTS,
+  type PoolRequestRow,
   type PoolResult,
   parseFleet,
   poolReport,
@@ -18,6 +19,7 @@ import {
   type TimeSpread,
   type Trace,
 } from "#simulator";
+import { type CsvCell, CsvFile } from "../csv-file.ts";
 import { readFleet } from "../fleet-file.ts";
 import { Progress } from "../progress.ts";
 import { readTraceSource } from "../trace-source.ts";
@@ -33,12 +35,19 @@ interface SimulateFlags {
   readonly speed: number;
   readonly blockTokens: number;
   readonly decisions?: string;
+  readonly csv?: string;
   readonly report?: string;
   readonly json?: boolean;
 }
 
 /** Some 60 bytes a block, 30 blocks a request: more are no longer held by a usual machine. */
 const SYNTHETIC_MAX = 10_000_000;
+
+/** docs/simulate.md has their meanings. */
+const CSV_COLUMNS = [
+  ...["request", "arrival_ms", "prompt_tokens", "cached_tokens", "output_tokens", "ttft_ms"],
+  ...["tbt_mean_ms", "tbt_max_ms", "prefill", "decode", "decision"],
+];
 
 /** `perigee simulate`: a fleet with pools on a simulated clock. */
 export function defineSimulate(command: Command): void {
@@ -63,6 +72,7 @@ export function defineSimulate(command: Command): void {
     .option("--speed <n>", "Requests come so many times as often.", positive, 1)
     .option("--block-tokens <n>", "Tokens per block of the trace.", count, 512)
     .option("--decisions <file>", "Write each decision as a line of JSON.")
+    .option("--csv <file>", "Write each request as a line: its tokens, times, nodes, decision.")
     .option("--report <file>", "Write a page with pictures: one HTML file, no network.")
     .option("--json", "Print JSON.")
     .action(async (path: string | undefined, flags: SimulateFlags) => {
@@ -79,20 +89,30 @@ async function simulate(path: string | undefined, flags: SimulateFlags): Promise
   const trace = await traceOf(path, flags);
   const log = flags.decisions === undefined ? null : openOutput(flags.decisions, "decisions");
   const report = flags.report === undefined ? null : openOutput(flags.report, "report");
+  const csv = flags.csv === undefined ? null : CsvFile.open(flags.csv, CSV_COLUMNS);
   const progress = await Progress.start("simulate", trace.requests.length, " requests");
   try {
     const result = runPools({
       ...{ ...fleet, trace, costs },
       ...{ seed: flags.seed, speed: flags.speed },
       ...(log === null ? {} : { onDecision: (line: string) => writeSync(log, `${line}\n`) }),
+      ...(csv !== null && { onRequest: (row: PoolRequestRow) => csv.write(cellsOf(row)) }),
       onProgress: (requests) => progress.set(requests),
     });
     if (report !== null) writeSync(report, page(result, { path, fleet, flags, costs }));
     return result;
   } finally {
     progress.stop();
+    csv?.close();
     for (const file of [log, report]) if (file !== null) closeSync(file);
   }
+}
+
+function cellsOf(row: PoolRequestRow): CsvCell[] {
+  const { request, arrivalMs, promptTokens, cachedTokens, outputTokens } = row;
+  const { ttftMs, tbtMeanMs, tbtMaxMs, prefill, decode, decision } = row;
+  const tokens = [promptTokens, cachedTokens, outputTokens];
+  return [request, arrivalMs, ...tokens, ttftMs, tbtMeanMs, tbtMaxMs, prefill, decode, decision];
 }
 
 /** The file's trace, or a made-up one. */

@@ -226,7 +226,7 @@ function chooseGpu(driver: CudaDriver, wanted: number, shares: boolean): Gpu {
     throw new EngineError(
       "DEVICE_UNAVAILABLE",
       `Cannot open the cuda device: GPU ${ordinal} wanted, ${count} visible; ` +
-        "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
+        'look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use device: "cpu" (--device cpu)',
     );
   }
   const gpu = describeGpu(driver, ordinal);
@@ -236,6 +236,6 @@ function chooseGpu(driver: CudaDriver, wanted: number, shares: boolean): Gpu {
     "DEVICE_UNAVAILABLE",
     `Cannot open the cuda device: compute capability ${major}.${minor} or newer wanted, ` +
       `${gpu.name} has ${gpu.major}.${gpu.minor}; use a GPU from Ampere (2020) on, ` +
-      "or --device cpu",
+      'or device: "cpu" (--device cpu)',
   );
 }

@@ -1,5 +1,5 @@
 /** The options of a chat, checked. */
-import { EngineError, isPlainObject } from "#base";
+import { EngineError, isPlainObject, requireOptions } from "#base";
 import { CALL_FORMATS, REASONING_FORMATS } from "#chat";
 import type { ChatCallOptions, ChatTool, ToolSchema } from "#engine/protocol";
 import { JSON_UNITS_MAX, JSON_VALUES_MAX, JsonBudget } from "./bounded-json.ts";
@@ -20,8 +20,7 @@ export interface CheckedChat {
 
 /** Throws INVALID_ARGUMENT for any wrong option. */
 export function checkChat(options: ChatCallOptions): CheckedChat {
-  const unknown: unknown = options;
-  if (!isPlainObject(unknown)) throw wrongKind("options", "an object", unknown);
+  requireOptions(options);
   const { tools: given = [], toolChoice = "auto", roundsMax = ROUNDS_DEFAULT, signal } = options;
   for (const name of ["n", "beamWidth", "logprobs", "promptLogprobs"] as const) {
     if (!(name in options)) continue;

@@ -16,7 +16,7 @@ import type {
 } from "#engine/protocol";
 import { checkChat } from "./chat-options.ts";
 import { canRunAll, chatToolCall, resultMessage, runTool } from "./chat-tools.ts";
-import { checkMessages } from "./request-check.ts";
+import { checkedMessages } from "./message-check.ts";
 
 /** What answers a conversation. */
 export type ChatModel = Pick<
@@ -46,7 +46,7 @@ export async function* chatEvents(
   messages: readonly ChatMessage[],
   options: ChatCallOptions,
 ): AsyncGenerator<ChatEvent, void> {
-  checkMessages(messages);
+  checkedMessages(messages);
   const { roundsMax, tools } = checkChat(options);
   const { signal } = options;
   const added: ChatMessage[] = [];

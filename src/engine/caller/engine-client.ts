@@ -290,7 +290,7 @@ export class EngineClient {
         this.#fail(message.key, fromWire(message.error));
         break;
       case "kvEvents":
-        this.kvEvents.append(message.events);
+        this.kvEvents.append(message.events, processClock.nowMs());
         break;
       case "kvSnapshot":
         this.#snapshots.answer(message.key, message.snapshot);

@@ -7,6 +7,7 @@
  *   bundled-model.ts    where the bundled model is; model-paths.ts: where others are
  *   auto-drafts.ts      what drafts where the options leave that open
  *   request-options.ts, request-check.ts   the options of a call, checked
+ *   message-check.ts    the messages of a conversation, checked
  *   generated-check.ts  what another engine generated, checked
  *   request-starter.ts  starts requests from prompts and options
  *   active-request.ts   a request as its caller sees it: channel.ts is its queue, reader-lag.ts
@@ -42,11 +43,12 @@ export { joinedClient } from "./joined-client.ts";
 export { kvEventsOf } from "./kv-events.ts";
 export { LazyStream } from "./lazy-stream.ts";
 export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts";
+export { CHAT_ROLES, needsContent, TEXT_PARTS } from "./message-check.ts";
 export { describe, type ModelFiles, type ModelParts, nameOf, readFiles } from "./model-files.ts";
 export { modelPaths } from "./model-paths.ts";
 export { ModelText } from "./model-text.ts";
 export { promptLogits } from "./prompt-logits.ts";
-export { checkMessages, checkModel } from "./request-check.ts";
+export { checkModel } from "./request-check.ts";
 export {
   RequestStarter,
   requestName,

@@ -82,6 +82,10 @@ export class KvEvents implements KvEventSource {
     }
   }
 
+  timeOf(id: number): number | null {
+    return this.#parts.log.timeOf(id);
+  }
+
   read(afterId?: number): KvEventReader {
     return this.#parts.log.read(afterId);
   }

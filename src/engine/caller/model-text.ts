@@ -1,4 +1,4 @@
-import { type Clock, EngineError, type Timer } from "#base";
+import { type Clock, EngineError, requireOptions, type Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { ChatMessage, ChatOptions, TextCodec } from "#engine/protocol";
 import type { ThinkingMarks } from "#sampling";
@@ -13,6 +13,7 @@ import {
   Tokenizer,
   tooManyBytes,
 } from "#tokenizer";
+import { checkedMessages } from "./message-check.ts";
 import { ModelCodec } from "./model-codec.ts";
 import { plainIds } from "./plain-ids.ts";
 
@@ -176,8 +177,13 @@ export class ModelText {
     if (this.#users <= 0) await this.#pool?.close();
   }
 
-  /** A conversation as token ids. Throws INVALID_ARGUMENT where the template refuses it. */
-  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions): Promise<number[]> {
+  /**
+   * A conversation as token ids. Throws INVALID_ARGUMENT for messages that are none, and where the
+   * template refuses them.
+   */
+  async encodeChat(given: readonly ChatMessage[], options: ChatOptions): Promise<number[]> {
+    requireOptions(options);
+    const messages = checkedMessages(given);
     this.require("render a chat");
     const { chatTemplate: brought, tools, templateVariables: variables, signal } = options;
     const { addGenerationPrompt, continueFinalMessage = false, tokensMax = null } = options;

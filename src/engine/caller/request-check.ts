@@ -1,6 +1,6 @@
 import { EngineError, fieldNames, invalidSetting, issueText } from "#base";
-import type { ChatCallOptions, ChatMessage, GenerateOptions, Prompt } from "#engine/protocol";
-import { paramsOf, type SamplingOptions, SamplingParams } from "#sampling";
+import type { ChatCallOptions, GenerateOptions, Prompt } from "#engine/protocol";
+import { paramsOf, type SamplingOptions, SamplingParams, type StructuredOutput } from "#sampling";
 
 /** Options of a call beside those of sampling. */
 const CALL_FIELDS: readonly (keyof GenerateOptions | keyof ChatCallOptions)[] = [
@@ -36,14 +36,14 @@ function parsed(options: SamplingOptions): SamplingParams {
  */
 export function plainParams(params: SamplingParams): SamplingParams {
   const { structuredOutput } = params;
-  if (structuredOutput === null) return { ...params, extraArgs: null, prediction: null };
-  const { json, structuralTag, ...rest } = structuredOutput;
-  const plain = {
-    ...rest,
-    ...(json !== undefined && { json: jsonText(json) }),
-    ...(structuralTag !== undefined && { structuralTag: jsonText(structuralTag) }),
-  };
+  const plain = structuredOutput === null ? null : plainStructure(structuredOutput);
   return { ...params, extraArgs: null, prediction: null, structuredOutput: plain };
+}
+
+function plainStructure(output: StructuredOutput): StructuredOutput {
+  if (output.json !== undefined) return { json: jsonText(output.json) };
+  if (output.structuralTag === undefined) return output;
+  return { structuralTag: jsonText(output.structuralTag) };
 }
 
 function jsonText(value: unknown): string {
@@ -106,18 +106,6 @@ function promptRemedy(prompt: unknown): string | undefined {
   if (Array.isArray(prompt)) return "give one prompt, or call generate() or streams() for a list";
   const isMessage = typeof prompt === "object" && prompt !== null && "role" in prompt;
   return isMessage ? "give conversations to chat(), or to chatPrompt() first" : undefined;
-}
-
-/** A conversation is a list of objects; the template checks their contents. */
-export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
-  if (!Array.isArray(messages)) throw wrongKind("messages", "a list of messages", messages);
-  if (messages.length === 0) {
-    const message = "Cannot use messages: must have at least one message, there is none";
-    throw new EngineError("INVALID_ARGUMENT", message, { param: "messages" });
-  }
-  const wrong = messages.findIndex((message) => typeof message !== "object" || message === null);
-  if (wrong < 0) return;
-  throw wrongKind(`messages[${wrong}]`, "an object with a role", messages[wrong]);
 }
 
 /** Throws INVALID_ARGUMENT. */

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { EngineError, systemClock } from "#base";
+import { EngineError, requireOptions, systemClock } from "#base";
 import type { EngineRequest, GenerateOptions, Prompt } from "#engine/protocol";
 import type { SamplingParams } from "#sampling";
 import { listenTo } from "./abort-listener.ts";
@@ -45,6 +45,7 @@ export class RequestStarter {
 
   /** Checks the options of a call, for any number of prompts. Rejects with INVALID_ARGUMENT. */
   async check(options: GenerateOptions): Promise<StartPrompt> {
+    requireOptions(options);
     const shared = await checkOptions(options, this.#scope);
     const { seed } = shared.params;
     const tellsHeld = options.returnKvByteSeconds === true;

@@ -1,5 +1,5 @@
 /** Texts to vectors: prompts, truncation and the engine's answers, in the order of the texts. */
-import { EngineError } from "#base";
+import { EngineError, requireOptions } from "#base";
 import {
   beginning,
   type EmbeddingInfo,
@@ -56,10 +56,9 @@ export class TextVectors {
   }
 
   /** As `LLM.embed` promises. */
-  async embed(
-    inputs: readonly Prompt[],
-    { signal, promptName, prompt: given, truncate = false }: EmbedTextOptions,
-  ): Promise<EmbedResult[]> {
+  async embed(inputs: readonly Prompt[], options: EmbedTextOptions): Promise<EmbedResult[]> {
+    requireOptions(options);
+    const { signal, promptName, prompt: given, truncate = false } = options;
     const { info, atOnce, warn } = this.#scope;
     checkSignal(signal);
     if (!Array.isArray(inputs)) throw wrongKind("inputs", "a text or a list of texts", inputs);
@@ -98,6 +97,7 @@ export class TextVectors {
     texts: readonly string[],
     options: ScoreOptions,
   ): Promise<ScoreResult[]> {
+    requireOptions(options);
     const { info, codec } = this.#scope;
     const pairs = pairsOf(queries, texts);
     checkSignal(options.signal);

@@ -144,10 +144,14 @@ export interface GenerateResult extends PromptInfo {
   readonly completions: readonly Completion[];
 }
 
-/** A turn of a conversation, as the chat template reads it; further fields go to the template. */
+/**
+ * A turn of a conversation, under the rules of `POST /v1/chat/completions`; further fields go to
+ * the chat template.
+ */
 export interface ChatMessage {
-  /** A template may know further ones. */
+  /** One of system, developer, user, assistant, tool and function; others are refused. */
   readonly role: "system" | "user" | "assistant" | "tool" | (string & Record<never, never>);
+  /** Text, or a list of text parts. Only answers and results of tools may have none. */
   readonly content?: string | readonly unknown[] | null;
   readonly [field: string]: unknown;
 }
@@ -274,6 +278,8 @@ export interface KvEventSource extends AsyncIterable<KvEventItem> {
    * show as a gap in the numbers.
    */
   getLatestEvents(timeoutMs?: number, signal?: AbortSignal): Promise<readonly NumberedKvEvent[]>;
+  /** When an event came, in ms since 1970; null: it is not kept any more. */
+  timeOf(id: number): number | null;
   /**
    * Follows the events after `afterId`, -1 (the default) for all; any number of readers. Ends with
    * the model. Throws INVALID_ARGUMENT for a number that is still to come.

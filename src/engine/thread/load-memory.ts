@@ -98,7 +98,8 @@ function checkOptions(options: EngineOptions): void {
   throw refused(
     "speculative",
     "speculative must be a kind without keys and values of its own, current value is " +
-      `${own.kind}; start all workers of the fleet with --speculative off or lookup`,
+      `${own.kind}; start all workers of the fleet with speculative.kind off or lookup ` +
+      "(--speculative off)",
   );
 }
 

@@ -34,6 +34,8 @@ export class KvEventLog {
   readonly #tokensMax: number;
   /** Ring: the event numbered `id` is at `id % capacity`; null where it was forgotten early. */
   readonly #events: (NumberedKvEvent | null)[] = [];
+  /** When each was appended, at the same places; NaN: not told. */
+  readonly #timesMs: number[] = [];
   #tokens = 0;
   #firstId = 0;
   readonly #waiting = new Set<() => void>();
@@ -64,19 +66,30 @@ export class KvEventLog {
     return this.#closed;
   }
 
-  /** Appends events, numbered from `nextId` on. Does nothing after `close`. */
-  append(events: readonly NumberedKvEvent[]): void {
+  /**
+   * Appends events, numbered from `nextId` on. `nowMs`: their time, by any clock. Does nothing
+   * after `close`.
+   */
+  append(events: readonly NumberedKvEvent[], nowMs: number = Number.NaN): void {
     if (this.#closed || events.length === 0) return;
     for (const event of events) {
       assert(event.id === this.#nextId, `Event ${event.id} is out of order`);
       if (this.#nextId - this.#firstId === this.capacity) this.#forgetFirst();
       this.#events[event.id % this.capacity] = event;
+      this.#timesMs[event.id % this.capacity] = nowMs;
       this.#nextId++;
       this.#tokens += tokensOf(event);
       // The newest is kept however large it is.
       while (this.#tokens > this.#tokensMax && this.#firstId < event.id) this.#forgetFirst();
     }
     this.#wakeAll();
+  }
+
+  /** When an event was appended; null: it is not kept, or the time was not told. */
+  timeOf(id: number): number | null {
+    if (id < this.#firstId || id >= this.#nextId) return null;
+    const ms = this.#timesMs[id % this.capacity] ?? Number.NaN;
+    return Number.isNaN(ms) ? null : ms;
   }
 
   /** Ends the log: readers end when they have read the events kept. */

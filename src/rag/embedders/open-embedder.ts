@@ -1,4 +1,4 @@
-import { EngineError } from "#base";
+import { EngineError, requireOptions } from "#base";
 import type { Embedder } from "./embedder.ts";
 import type { EmbedderOptions } from "./embedder-options.ts";
 import { LocalEmbedder } from "./local-embedder.ts";
@@ -19,6 +19,7 @@ const ADDRESS = /^https?:\/\//i;
  *   TOKENIZER_INVALID, INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY, NETWORK, UNAUTHORIZED
  */
 export async function openEmbedder(what: string, options: EmbedderOptions = {}): Promise<Embedder> {
+  requireOptions(options);
   if (ADDRESS.test(what)) {
     const { remote } = options;
     if (remote === undefined) throw namesNoModel();

@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { EngineError } from "#base";
+import { EngineError, requireOptions } from "#base";
 import { LLM, type ModelInfo, type ServedModel } from "#engine";
 import {
   type Answer,
@@ -124,6 +124,7 @@ export class Rag implements AsyncDisposable {
 
   /** Opens the store. Throws STORE_UNAVAILABLE. */
   static async open(options: RagOptions): Promise<Rag> {
+    requireOptions(options);
     const { store, create = true } = options;
     if (store === undefined || store === null) {
       const message =
@@ -142,6 +143,7 @@ export class Rag implements AsyncDisposable {
     paths: readonly string[],
     options: RagIngestOptions = {},
   ): AsyncGenerator<IngestEvent, void, undefined> {
+    requireOptions(options);
     const { corpus = CORPUS_DEFAULT, signal, ...rest } = options;
     using call = this.#call(signal);
     const embedder = await this.#embedder.get();
@@ -154,6 +156,7 @@ export class Rag implements AsyncDisposable {
    * STORE_UNAVAILABLE.
    */
   async *search(query: string, options: SearchOptions = {}): AsyncGenerator<FoundChunk> {
+    requireOptions(options);
     const { corpus = CORPUS_DEFAULT, filter = null, signal, ...rest } = options;
     checkQuestion(query, "query");
     const settings = parseSearchSettings(rest);
@@ -168,6 +171,7 @@ export class Rag implements AsyncDisposable {
    * STORE_UNAVAILABLE, PROMPT_TOO_LONG, and what generating throws.
    */
   async *ask(question: string, options: AskOptions = {}): AsyncGenerator<AskEvent> {
+    requireOptions(options);
     const { corpus = CORPUS_DEFAULT, filter = null, signal, turns = [], ...rest } = options;
     const { mode = "hybrid", candidates, instructions = null, ...own } = rest;
     checkQuestion(question, "question");

@@ -1,5 +1,5 @@
 /** The store behind an address or a path. */
-import { EngineError, shortText } from "#base";
+import { EngineError, requireOptions, shortText } from "#base";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.ts";
 import { isMilvusAddress, parseMilvusAddress } from "./milvus-address.ts";
 import { MilvusStore } from "./milvus-store.ts";
@@ -16,6 +16,7 @@ export interface StoreOptions extends FolderStoreOptions {}
  * STORE_UNAVAILABLE where it cannot be used, INVALID_ARGUMENT for an address of another kind.
  */
 export async function openStore(where: string, options: StoreOptions = {}): Promise<VectorStore> {
+  requireOptions(options);
   if (isMilvusAddress(where)) {
     return MilvusStore.open(parseMilvusAddress(where), () => import("@zilliz/milvus2-sdk-node"));
   }

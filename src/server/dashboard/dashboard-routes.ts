@@ -145,7 +145,7 @@ async function prefixText(
       403,
       "forbidden",
       "Cannot show texts of prompts: an admin key must be given, current value is none or " +
-        "another key; start the server with --admin-key-file and give one of its keys",
+        "another key; start the server with adminKey (--admin-key-file) and give one of its keys",
     );
   }
   const named = nodeOf(request.query);

@@ -15,6 +15,7 @@ import { eventName, type ResumePoint } from "./resume-point.ts";
 /** Maximum events of one write, and blocks of one `snapshot` event. */
 const ITEMS_PER_WRITE = 256;
 const BLOCKS_PER_PART = 1024;
+const MS_PER_SECOND = 1000;
 
 /** How a client wants its events. */
 export interface EventForm {
@@ -23,6 +24,8 @@ export interface EventForm {
   readonly tokens: TokenForm;
   /** Runs of stored blocks are written as `kvRunJson` does. */
   readonly isPacked: boolean;
+  /** Each event tells when it came. */
+  readonly isTimed: boolean;
 }
 
 /**
@@ -36,6 +39,7 @@ export class EventFeed {
   readonly #windowSizes: readonly number[];
   readonly #tokens: TokenForm;
   readonly #isPacked: boolean;
+  readonly #isTimed: boolean;
   #reader: KvEventReader | null = null;
 
   constructor(source: KvEventSource, stream: EventStream, form: EventForm) {
@@ -44,6 +48,7 @@ export class EventFeed {
     this.#windowSizes = form.windowSizes;
     this.#tokens = form.tokens;
     this.#isPacked = form.isPacked;
+    this.#isTimed = form.isTimed;
   }
 
   /** Sends until the client or the model is gone. Starts after `from` if those events remain. */
@@ -84,7 +89,8 @@ export class EventFeed {
         }
         const run = this.#isPacked ? kvRunJson(item) : null;
         const data = run ?? kvEventJson(item, this.#windowSizes, this.#tokens);
-        text += message({ id: this.#name(item.id), data });
+        const timed = this.#isTimed ? withTime(data, this.#source.timeOf(item.id)) : data;
+        text += message({ id: this.#name(item.id), data: timed });
       }
       await this.#stream.send(text);
     }
@@ -111,6 +117,11 @@ export class EventFeed {
   #name(id: number): string {
     return eventName(id, this.#source.streamId);
   }
+}
+
+/** An event's JSON, an object, with `ts`: seconds since 1970, as in vLLM's batches. */
+export function withTime(json: string, ms: number | null): string {
+  return ms === null ? json : `${json.slice(0, -1)},"ts":${(ms / MS_PER_SECOND).toFixed(3)}}`;
 }
 
 /** One message of a stream of server-sent events; its data has no line breaks. */

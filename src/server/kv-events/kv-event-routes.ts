@@ -2,12 +2,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 import type { ModelInfo } from "#engine";
-import { kvEventsJson, type TokenForm } from "#kvcache";
+import { kvEventJson, type TokenForm } from "#kvcache";
 import type { ServerContext } from "../context.ts";
 import { EventStream } from "../event-stream.ts";
 import { HttpError, httpFailure } from "../http-errors.ts";
 import { logFailure } from "../request-log.ts";
-import { EventFeed } from "./event-feed.ts";
+import { EventFeed, withTime } from "./event-feed.ts";
 import { parseResumePoint } from "./resume-point.ts";
 
 const TIMEOUT_MS_MAX = 600_000;
@@ -41,12 +41,19 @@ async function drain(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  const isTimed = tellsTimes(queryValue(request.query, "times"));
   const timeoutMs = timeoutOf(request.body) ?? timeoutOf(request.query) ?? 0;
   const hungUp = new AbortController();
   reply.raw.once("close", () => hungUp.abort());
-  const events = await model.kvEvents.getLatestEvents(timeoutMs, hungUp.signal);
-  const text = kvEventsJson(events, windowSizes(model.info));
-  return reply.header("content-type", "application/json; charset=utf-8").send(text);
+  const { kvEvents: source } = model;
+  const events = await source.getLatestEvents(timeoutMs, hungUp.signal);
+  const windows = windowSizes(model.info);
+  const texts = events.map((event) => {
+    const text = kvEventJson(event, windows);
+    return isTimed ? withTime(text, source.timeOf(event.id)) : text;
+  });
+  const type = "application/json; charset=utf-8";
+  return reply.header("content-type", type).send(`[${texts.join(",")}]`);
 }
 
 async function follow(
@@ -60,7 +67,7 @@ async function follow(
       409,
       "kv_events_disabled",
       "Cannot stream KV events: this model's cache records none; serve a decoder with " +
-        "--kv-event-buffer-max above 0",
+        "eventBufferMax (--kv-event-buffer-max) above 0",
     );
   }
   if (feeds.size >= config.kvEventStreamsMax) {
@@ -72,13 +79,14 @@ async function follow(
   }
   const tokens = tokenForm(queryValue(request.query, "tokens"));
   const isPacked = packsRuns(queryValue(request.query, "runs"));
+  const isTimed = tellsTimes(queryValue(request.query, "times"));
   const from = parseResumePoint(lastEventId(request) ?? queryValue(request.query, "after"));
   reply.hijack();
   const stream = new EventStream(reply.raw, {
     headers: reply.getHeaders(),
     keepAliveMs: config.streamKeepAliveMs,
   });
-  const form = { windowSizes: windowSizes(model.info), tokens, isPacked };
+  const form = { windowSizes: windowSizes(model.info), tokens, isPacked, isTimed };
   const feed = new EventFeed(source, stream, form);
   reply.raw.once("close", () => feed.leave());
   feeds.add(feed);
@@ -114,6 +122,16 @@ function packsRuns(given: string | undefined): boolean {
     "invalid_argument",
     `Cannot stream KV events: runs must be packed, current value is ${given.slice(0, 80)}; ` +
       "leave it out to get events in full",
+  );
+}
+
+/** `times=on`: TensorRT-LLM's form has no times, so that they come where they are asked for. */
+function tellsTimes(given: string | undefined): boolean {
+  if (given === undefined || given === "on" || given === "off") return given === "on";
+  throw new HttpError(
+    400,
+    "invalid_argument",
+    `Cannot read KV events: times must be on or off, current value is ${given.slice(0, 80)}`,
   );
 }
 

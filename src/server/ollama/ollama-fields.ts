@@ -113,7 +113,8 @@ function checkContext(options: OllamaOptions, contextTokensMax: number): void {
   throw fieldError(
     "options.num_ctx",
     `must be at most ${contextTokensMax}, the context that the server was started with, current ` +
-      `value is ${wanted}; leave it out, or start the server with --context-tokens-max ${wanted}`,
+      `value is ${wanted}; leave it out, or start the server with contextTokensMax ` +
+      `(--context-tokens-max ${wanted})`,
   );
 }
 

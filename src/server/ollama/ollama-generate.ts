@@ -12,7 +12,8 @@ import { noImages } from "./ollama-chat.ts";
 import { drawingOf, generatingFields, servedName } from "./ollama-fields.ts";
 
 const CHAT_INSTEAD = "is not supported in this version: send a conversation to /api/chat";
-const OWN_TEMPLATE = "is not supported in this version: start the server with --chat-template FILE";
+const OWN_TEMPLATE =
+  "is not supported in this version: start the server with chatTemplate (--chat-template FILE)";
 
 /** Body of POST /api/generate. */
 export const OllamaGenerateRequest = z.strictObject({

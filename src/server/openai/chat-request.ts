@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ChatMessage } from "#engine";
+import { CHAT_ROLES, type ChatMessage, needsContent, TEXT_PARTS } from "#engine";
 import { anyObject, boundedList, LIST_LIMITS } from "./bounded.ts";
 import {
   deliveryFields,
@@ -16,7 +16,7 @@ import { toolFields } from "./tools.ts";
 
 const contentPart = z.union(
   [
-    z.looseObject({ type: z.enum(["text", "input_text"]), text: z.string() }),
+    z.looseObject({ type: z.enum(TEXT_PARTS), text: z.string() }),
     z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
   ],
   "must be a text part: this model reads no images, audio or files",
@@ -28,16 +28,21 @@ const toolCall = z.looseObject({
 });
 
 /** Further fields are passed to the template: they differ from model to model. */
-const message = z.looseObject({
-  role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
-  content: z
-    .union(
-      [z.string(), boundedList(contentPart, { max: LIST_LIMITS.contentParts })],
-      "must be text or a list of text parts",
-    )
-    .nullish(),
-  tool_calls: boundedList(toolCall, { max: LIST_LIMITS.toolCalls }).nullish(),
-});
+const message = z
+  .looseObject({
+    role: z.enum(CHAT_ROLES),
+    content: z
+      .union(
+        [z.string(), boundedList(contentPart, { max: LIST_LIMITS.contentParts })],
+        "must be text or a list of text parts",
+      )
+      .nullish(),
+    tool_calls: boundedList(toolCall, { max: LIST_LIMITS.toolCalls }).nullish(),
+  })
+  .refine(({ role, content }) => (content ?? null) !== null || !needsContent(role), {
+    path: ["content"],
+    error: "must be text or a list of text parts: the message says nothing",
+  });
 type Message = z.output<typeof message>;
 
 /** Body of POST /v1/chat/completions: OpenAI's fields, then vLLM's. */

@@ -29,11 +29,13 @@ const post = { method: "post", answer: "json" } as const;
 const get = { method: "get", answer: "json" } as const;
 
 /** Has no schema of its own: clients of TensorRT-LLM send it with any content type. */
-const EventsQuery = z.object({ timeout_ms: z.string().optional() });
+const times = z.enum(["on", "off"]).optional();
+const EventsQuery = z.object({ timeout_ms: z.string().optional(), times });
 const FollowQuery = z.object({
   after: z.string().optional(),
   tokens: z.enum(["objects", "plain"]).optional(),
   runs: z.literal("packed").optional(),
+  times,
 });
 
 const GENERATION = under("Generation", [

@@ -2,7 +2,7 @@
  * simulator/pools: a fleet that computes prompts and decodes on different nodes.
  *
  *   pool-sim.ts      a trace through conductor, index and nodes; pool-options.ts, pool-trace.ts;
- *                    pool-stats.ts, pool-result.ts, token-gaps.ts: what comes of it
+ *                    pool-stats.ts, pool-result.ts, token-gaps.ts, request-row.ts: what comes of it
  *   pool-nodes.ts    all nodes of a fleet; node-points.ts: as measured before they serve
  *   prefill-node.ts  a node that computes prompts; decode-node.ts: one that decodes;
  *                    coupled-node.ts: one that does both; step-loop.ts: the turn of their steps
@@ -26,4 +26,5 @@ export { costsOf, type NodeCosts, PAPER_COSTS } from "./node-costs.ts";
 export { CACHE_PLACES, type CachePlace, type PoolOptions } from "./pool-options.ts";
 export type { LoadSample, PoolResult, SimRoleChange, TimeSpread } from "./pool-result.ts";
 export { runPools } from "./pool-sim.ts";
+export type { PoolRequestRow } from "./request-row.ts";
 export { stagedPromptMs } from "./stage-times.ts";

@@ -2,6 +2,7 @@ import type { ConductorConfig, RoleBalanceSettings } from "#cluster";
 import type { Trace } from "../trace.ts";
 import type { CoupledRules } from "./coupled-node.ts";
 import type { NodeCosts } from "./node-costs.ts";
+import type { PoolRequestRow } from "./request-row.ts";
 
 /** Where a prefix lies: on nodes that computed or fetched it, or anywhere in the pool. */
 export const CACHE_PLACES = ["node", "pool"] as const;
@@ -35,6 +36,8 @@ export interface PoolOptions {
   /** Nodes change pools when the load shifts. Default: null, none does. */
   readonly roleChanges?: RoleBalanceSettings | null;
   readonly onDecision?: (line: string) => void;
+  /** Receives each request when it has ended, or was rejected. */
+  readonly onRequest?: (row: PoolRequestRow) => void;
   /** Receives the number of requests that ended, now and then. */
   readonly onProgress?: (requests: number) => void;
 }

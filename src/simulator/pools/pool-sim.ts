@@ -26,6 +26,7 @@ import { PoolStats } from "./pool-stats.ts";
 import { allBlocks, spanMs, unsigned } from "./pool-trace.ts";
 import type { LinedPrompt } from "./prefill-line.ts";
 import { POOL_SCOPE, type PrefillJob } from "./prefill-node.ts";
+import { gapsOf, type PoolRequestRow } from "./request-row.ts";
 import { RoleShifts } from "./role-shifts.ts";
 import { TokenGaps } from "./token-gaps.ts";
 
@@ -124,13 +125,14 @@ class PoolSim {
     const decision = this.#conductor.decide(asked, held);
     this.#options.onDecision?.(decisionLine(decision, (number) => this.#conductor.idOf(number)));
     this.#stats.arrived(inputTokens);
+    const arrived: Arrived = { at, request, arrivedMs: this.#clock.nowMs() };
     if (inputTokens === 0) {
-      this.#endRejected("empty");
+      this.#endRejected("empty", arrived);
       return;
     }
     if (decision.type === "rejected") {
       this.#conductor.pools.refused(decision);
-      this.#endRejected(decision.reason);
+      this.#endRejected(decision.reason, arrived);
       return;
     }
     const coupled = this.#nodes.coupled.get(decision.decode);
@@ -138,13 +140,13 @@ class PoolSim {
     const prefill = this.#nodes.prefill[decision.chosen.instance];
     const fits = coupled !== undefined || prefill?.fits({ ids }) === true;
     if (!fits || decode?.fits({ inputTokens, outputTokens }) !== true) {
-      this.#endRejected("too-long");
+      this.#endRejected("too-long", arrived);
       return;
     }
     this.#open++;
     const booking = this.#conductor.book(decision);
-    const arrivedMs = this.#clock.nowMs();
-    const served: Served = { request, asked, decision, booking, arrivedMs, ttftMs: 0 };
+    const begun = { cachedTokens: null, ttftMs: 0 };
+    const served: Served = { ...arrived, ...begun, asked, decision, booking };
     if (coupled !== undefined) this.#runCoupled(served, coupled);
     else if (decision.transfer !== null) this.#fetch(served);
     else if (this.#options.cachePlace === "pool") this.#fetchOwn(served);
@@ -158,7 +160,10 @@ class PoolSim {
     const gaps = new TokenGaps(outputTokens);
     node.submit({
       ...{ id: decision.request, ids, inputTokens, outputTokens },
-      begun: (cachedTokens) => this.#stats.found(cachedTokens, inputTokens),
+      begun: (cachedTokens) => {
+        served.cachedTokens = cachedTokens;
+        this.#stats.found(cachedTokens, inputTokens);
+      },
       token: () => {
         if (gaps.started) {
           gaps.token(this.#clock.nowMs());
@@ -249,6 +254,7 @@ class PoolSim {
       ...{ id: decision.request, ids, inputTokens, priority: 0 },
       begun: (cachedTokens: number) => {
         prefixTokens = cachedTokens;
+        served.cachedTokens = cachedTokens;
         this.#stats.found(cachedTokens, inputTokens);
         if (this.#options.cachePlace === "pool") this.#store(from, inputTokens - cachedTokens);
         if (outputTokens < 2) return;
@@ -278,7 +284,7 @@ class PoolSim {
     if (!this.#conductor.mayDecode(asked)) {
       served.booking.ended();
       this.#open--;
-      this.#endRejected("tbt-late");
+      this.#endRejected("tbt-late", served, served);
       return;
     }
     const { bytesPerToken, hostBytesPerMs } = this.#options.costs;
@@ -301,16 +307,41 @@ class PoolSim {
     });
   }
 
-  #end({ booking, ttftMs }: Served, outputTokens: number, gaps: Float64Array | null): void {
+  #end(served: Served, outputTokens: number, gaps: Float64Array | null): void {
+    const { booking, ttftMs } = served;
     booking.ended(outputTokens);
     this.#open--;
+    this.#tell(served, { ...this.#computed(served), outputTokens, ...gapsOf(gaps) }, "accepted");
     this.#stats.completed({ outputTokens, ttftMs, gaps, nowMs: this.#clock.nowMs() });
     this.#progress();
   }
 
-  #endRejected(reason: string): void {
+  /** `computed`: its prompt was. */
+  #endRejected(reason: string, arrived: Arrived, computed: Served | null = null): void {
     this.#stats.rejected(reason);
+    this.#tell(arrived, computed === null ? {} : this.#computed(computed), reason);
     this.#progress();
+  }
+
+  /** What is known of a request whose prompt was computed. */
+  #computed({ cachedTokens, ttftMs, decision }: Served): Partial<PoolRequestRow> {
+    return {
+      ...{ cachedTokens, ttftMs },
+      prefill: this.#conductor.idOf(decision.chosen.instance),
+      decode: this.#conductor.idOf(decision.decode),
+    };
+  }
+
+  #tell(
+    { at, request, arrivedMs }: Arrived,
+    known: Partial<PoolRequestRow>,
+    decision: string,
+  ): void {
+    this.#options.onRequest?.({
+      ...{ request: at, arrivalMs: arrivedMs, promptTokens: request.inputTokens },
+      ...{ cachedTokens: null, outputTokens: null, ttftMs: null, tbtMeanMs: null, tbtMaxMs: null },
+      ...{ prefill: null, decode: null, ...known, decision },
+    });
   }
 
   #progress(): void {
@@ -342,11 +373,19 @@ interface Fetch {
   install(): BlockTable | null;
 }
 
-interface Served {
+/** A request that came. */
+interface Arrived {
+  /** Its place in the trace. */
+  readonly at: number;
   readonly request: TraceRequest;
+  readonly arrivedMs: number;
+}
+
+interface Served extends Arrived {
   readonly asked: ConductorRequest;
   readonly decision: Accepted;
   readonly booking: Booking;
-  readonly arrivedMs: number;
+  /** Of its prompt, when it was computed; null: it was not yet. */
+  cachedTokens: number | null;
   ttftMs: number;
 }

@@ -60,6 +60,32 @@ test("polling takes events away, as a JSON array with exact hashes", async () =>
   expect(await drain(toy)).toEqual([]);
 });
 
+test("events tell when they came, where that is asked for", async () => {
+  const toy = await serveToy();
+  const before = Date.now() / 1000;
+  toy.model.cache.emit(stored(null, 7n));
+  const after = Date.now() / 1000;
+  const reader = await follow(toy, "?times=on&after=-1");
+  for (const type of ["created", "stored"]) {
+    const { ts, data, ...rest } = JSON.parse((await reader.next())?.data ?? "");
+    expect([data.type, Object.keys(rest)]).toEqual([type, ["event_id", "window_size"]]);
+    expect(ts).toBeLessThan(after + 1);
+    expect(ts).toBeGreaterThan(before - (type === "stored" ? 1 : 3600));
+  }
+  const packed = await follow(toy, "?times=on&runs=packed&after=0");
+  const run = (await packed.next())?.data ?? "";
+  expect(JSON.parse(run)).toMatchObject({ event_id: 1, ts: expect.any(Number) });
+  expect(parseKvRun(run) ?? parseKvEvent(run)).not.toBeNull();
+  const polled = await fetch(`${toy.server.url}/kv_cache_events?times=on`, { method: "POST" });
+  const text = await polled.text();
+  const times = (JSON.parse(text) as { ts?: number }[]).map(({ ts }) => ts);
+  expect(times).toEqual([expect.any(Number), expect.any(Number)]);
+  expect(ids(parseKvEvents(text))).toEqual([0, 1]);
+  toy.model.cache.emit(removed(7n));
+  expect(await (await toy.post("/kv_cache_events", {})).text()).not.toContain('"ts"');
+  expect((await toy.get("/kv_cache_events/stream?times=maybe")).status).toBe(400);
+});
+
 test("events carry the window that TensorRT-LLM's readers choose by", async () => {
   const toy = await serveToy();
   const [created] = JSON.parse(await (await toy.post("/kv_cache_events", {})).text());

@@ -70,7 +70,9 @@ describe("chats through the official client", () => {
   test("a context that is longer than the served one is refused with the remedy", async () => {
     const client = ollamaClient(await serveToy());
     const failure = client.chat({ ...request, options: { num_ctx: 131_072 } });
-    await expect(failure).rejects.toThrow(/at most 4096.*--context-tokens-max 131072/);
+    await expect(failure).rejects.toThrow(
+      /at most 4096.*contextTokensMax \(--context-tokens-max 131072\)/,
+    );
   });
 
   test.each([

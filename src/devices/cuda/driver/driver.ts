@@ -90,7 +90,7 @@ function noDriver(): EngineError {
   return new EngineError(
     "DEVICE_UNAVAILABLE",
     "Cannot open the cuda device: the NVIDIA driver's libcuda.so.1 wanted, none was found; " +
-      "install the NVIDIA driver (550 or newer), or use --device cpu",
+      'install the NVIDIA driver (550 or newer), or use device: "cpu" (--device cpu)',
   );
 }
 
@@ -99,7 +99,7 @@ function tooOld(found: CudaVersion): EngineError {
     "DEVICE_UNAVAILABLE",
     `Cannot open the cuda device: a driver for CUDA ${cudaVersionText(DRIVER_VERSION_MIN)} or ` +
       `newer wanted, this one is for CUDA ${cudaVersionText(found)}; ` +
-      "update the NVIDIA driver to 550 or newer, or use --device cpu",
+      'update the NVIDIA driver to 550 or newer, or use device: "cpu" (--device cpu)',
   );
 }
 

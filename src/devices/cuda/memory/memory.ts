@@ -129,7 +129,10 @@ export class CudaMemory {
     const [place, remedy] =
       kind === "device"
         ? [`the GPU has ${availableBytes} free`, "end other processes on it, or ask for less"]
-        : ["the system cannot pin that much", "use fewer host blocks (--host-cache-bytes)"];
+        : [
+            "the system cannot pin that much",
+            "use fewer host blocks (hostCacheBytes, --host-cache-bytes)",
+          ];
     return new EngineError(
       "OUT_OF_MEMORY",
       `Cannot allocate ${what}: ${bytes} bytes wanted, ${place}; ${remedy}`,
