@@ -21,6 +21,7 @@ import {
   type BlockMove,
   CacheBooks,
   DiskBooks,
+  type DiskFlush,
   type DiskJob,
   type FinishedDiskJob,
   PeerBooks,
@@ -329,6 +330,11 @@ export class KvCache {
    */
   writeHeads(): void {
     this.#disk.writeHeads();
+  }
+
+  /** Begins to write what is cached to disk, to end the cache's use (KV75); null: no disk level. */
+  startFlush(): DiskFlush | null {
+    return this.#disk.startFlush();
   }
 
   /**

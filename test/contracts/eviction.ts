@@ -52,6 +52,18 @@ export function evictionContract(name: EvictionPolicyName, promise: EvictionProm
     expect(history.victims).toBeGreaterThan(200);
   });
 
+  test.for(SEEDS)(`[KV76] ${name} lists its blocks as it would evict them (seed %i)`, (seed) => {
+    const history = new History(name, promise, seed);
+    for (let operation = 0; operation < OPERATIONS; operation++) {
+      history.live();
+      history.checkList();
+    }
+    history.uncoverAll();
+    const listed = history.list();
+    expect(listed.length).toBeGreaterThan(3);
+    expect(listed).toEqual(history.evictAll());
+  });
+
   test(`[KV17] ${name} has no victim when no block is cached, and refuses strangers`, () => {
     const policy = createEviction(name, 4, () => false);
     expect(policy.victim()).toBeNull();
@@ -127,6 +139,25 @@ class History {
     while (this.#covered.size > 0) this.#uncover();
     while (this.#held.length > 0) this.#release();
     while (this.#cached.length > 0) this.#forget();
+  }
+
+  list(): LevelBlockId[] {
+    return this.#policy.inOrder();
+  }
+
+  /** Lists every cached block once, and changes nothing. */
+  checkList(): void {
+    const cached = this.#cached.map(({ block }) => block);
+    expect(this.list().sort((a, b) => a - b)).toEqual(cached.sort((a, b) => a - b));
+  }
+
+  uncoverAll(): void {
+    while (this.#covered.size > 0) this.#uncover();
+  }
+
+  /** Every cached block, by one victim after the other. */
+  evictAll(): LevelBlockId[] {
+    return forgetAll(this.#policy);
   }
 
   #take(block: LevelBlockId): void {

@@ -240,6 +240,11 @@ export class CacheBooks {
     books.forget(host);
   }
 
+  /** Whether the eviction of a device block would move its contents, not forget them (KV28). */
+  mayOffload(block: BlockId): boolean {
+    return this.device.priorityOf(block) >= this.#offloadPriorityMin;
+  }
+
   /** A host block with one holder, for contents of any kind; null: none is available. */
   takeHost(): BlockId | null {
     const block = this.host?.take() ?? null;
@@ -356,7 +361,7 @@ export class CacheBooks {
   /** Copies a device victim's contents to host memory; false: priority too low, or no room. */
   #offload(block: BlockId, node: NodeId): boolean {
     const { host } = this;
-    if (host === null || this.device.priorityOf(block) < this.#offloadPriorityMin) return false;
+    if (host === null || !this.mayOffload(block)) return false;
     const copy = this.takeHost();
     if (copy === null) return false;
     if (this.index.nodeOf(block) === null) {
