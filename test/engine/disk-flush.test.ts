@@ -29,7 +29,7 @@ function optionsFor(diskCacheDir: string, more: KvCache = {}): LoadOptions {
     ...{ device: "reference", dtype: "float32", engineThread: false },
     kvCache: {
       ...{ blockTokens: BLOCK_TOKENS, poolBytes: 128 * BLOCK_BYTES, onboard: "always" },
-      ...{ hostCacheBytes: 16 * BLOCK_BYTES, diskCacheBytes: 400 * BLOCK_BYTES, diskCacheDir },
+      ...{ hostCacheBytes: 40 * BLOCK_BYTES, diskCacheBytes: 400 * BLOCK_BYTES, diskCacheDir },
       ...more,
     },
   };

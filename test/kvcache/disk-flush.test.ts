@@ -209,8 +209,8 @@ test("[KV78] what is not begun when the time is over is left, and few are under 
   expect(flush.underWay).toBeLessThanOrEqual(8);
   const begun = flush.underWay;
   ending.endJobs();
-  expect(flush.counts).toEqual({ written: begun, noRoom: 0, failed: 0, left: 30 - begun });
   flush.end();
+  expect(flush.counts).toEqual({ written: begun, noRoom: 0, failed: 0, left: 30 - begun });
   ending.manager.cache.audit([]);
   expect(ending.written).toEqual(range(0, begun - 1).map((block) => 100 + 4 * block));
 });

@@ -106,7 +106,6 @@ export class DiskFlush {
     for (const block of this.#kept.splice(0).toReversed()) this.#books.release(block);
     for (const block of this.#waiting.values()) this.#books.release(block);
     this.#waiting.clear();
-    this.#next = this.#plan.length;
   }
 
   /** False: there is no room, nor will there be for what is worth less. */
