@@ -63,21 +63,27 @@ test.for<[string, LoadOptions]>([
   ["cpu", { device: "cpu", threads: 1 }],
   ["cpu with int8 blocks", { device: "cpu", threads: 1, dtype: "bfloat16" }],
   ["reference on a thread", { engineThread: true }],
-])("[KV75] after a restart a prompt is found that never left the device: %s", async ([name, own]) => {
-  const folder = scratchFolder();
-  const kvCache: KvCache = name.includes("int8") ? { dtype: "int8" } : {};
-  const options = (more: KvCache = {}) => ({ ...optionsFor(folder, { ...kvCache, ...more }), ...own });
-  const prompt = async (llm: LLM) => (await llm.generate(long, greedy))[0];
-  const first = await life(options(), prompt);
-  expect(first.result?.cachedTokens).toBe(0);
-  const blocks = Math.floor((long.promptTokenIds.length + 23) / BLOCK_TOKENS);
-  expect(first.flush).toMatchObject({ blocks, leftForTime: 0, leftForRoom: 0, failed: 0 });
-  const second = await life(options(), prompt);
-  expect(second.result?.cachedTokens).toBe(fullTokens);
-  expect(second.result?.completions).toEqual(first.result?.completions);
-  // What was read came from disk, so there is hardly anything to write.
-  expect(second.flush?.blocks).toBe(0);
-});
+])(
+  "[KV75] after a restart a prompt is found that never left the device: %s",
+  async ([name, own]) => {
+    const folder = scratchFolder();
+    const kvCache: KvCache = name.includes("int8") ? { dtype: "int8" } : {};
+    const options = (more: KvCache = {}) => ({
+      ...optionsFor(folder, { ...kvCache, ...more }),
+      ...own,
+    });
+    const prompt = async (llm: LLM) => (await llm.generate(long, greedy))[0];
+    const first = await life(options(), prompt);
+    expect(first.result?.cachedTokens).toBe(0);
+    const blocks = Math.floor((long.promptTokenIds.length + 23) / BLOCK_TOKENS);
+    expect(first.flush).toMatchObject({ blocks, leftForTime: 0, leftForRoom: 0, failed: 0 });
+    const second = await life(options(), prompt);
+    expect(second.result?.cachedTokens).toBe(fullTokens);
+    expect(second.result?.completions).toEqual(first.result?.completions);
+    // What was read came from disk, so there is hardly anything to write.
+    expect(second.flush?.blocks).toBe(0);
+  },
+);
 
 test("[KV75] with shutdownFlushMs 0, and without a disk level, nothing is written", async () => {
   const folder = scratchFolder();

@@ -326,8 +326,7 @@ export class EngineClient {
   }
 
   #update(stats: LoopStats): void {
-    const { cache, stages } = this.#stats;
-    this.#stats = { ...stats, cache, stages };
+    this.#stats = { ...this.#stats, ...stats };
   }
 
   #deliver({ stats, outputs, tokenRows, embeddings, failures, report }: StepMessage): void {

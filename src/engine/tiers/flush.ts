@@ -20,10 +20,7 @@ export interface FlushParts {
  * may run, nor any transfer with other engines. Null: there is no disk level. Rejects where blocks
  * could not be moved.
  */
-export async function flushToDisk(
-  parts: FlushParts,
-  limitMs: number,
-): Promise<FlushReport | null> {
+export async function flushToDisk(parts: FlushParts, limitMs: number): Promise<FlushReport | null> {
   const { cache, mover, clock } = parts;
   const startMs = clock.nowMs();
   const isOver = () => clock.nowMs() - startMs >= limitMs;

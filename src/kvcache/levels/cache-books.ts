@@ -58,7 +58,8 @@ export class CacheBooks {
   readonly occupation: OccupationBook;
   readonly #diskListener: DiskListener;
   readonly #levels: readonly LevelBooks[];
-  readonly #offloadPriorityMin: number;
+  /** See `BooksShape`. */
+  readonly offloadPriorityMin: number;
   readonly #stats: readonly Counted[];
   /** Host blocks read from disk and not used since: their first use counts as a hit of the disk. */
   readonly #fromDisk = new Set<BlockId>();
@@ -68,7 +69,7 @@ export class CacheBooks {
 
   constructor(shape: BooksShape, listeners: BooksListeners) {
     this.#diskListener = listeners.disk;
-    this.#offloadPriorityMin = shape.offloadPriorityMin;
+    this.offloadPriorityMin = shape.offloadPriorityMin;
     this.occupation = new OccupationBook(shape.nowMs ?? (() => this.#nowMs));
     let first = 0;
     this.#levels = shape.blocksPerLevel.map((blocks, level) => {
@@ -240,11 +241,6 @@ export class CacheBooks {
     books.forget(host);
   }
 
-  /** Whether the eviction of a device block would move its contents, not forget them (KV28). */
-  mayOffload(block: BlockId): boolean {
-    return this.device.priorityOf(block) >= this.#offloadPriorityMin;
-  }
-
   /** A host block with one holder, for contents of any kind; null: none is available. */
   takeHost(): BlockId | null {
     const block = this.host?.take() ?? null;
@@ -361,7 +357,7 @@ export class CacheBooks {
   /** Copies a device victim's contents to host memory; false: priority too low, or no room. */
   #offload(block: BlockId, node: NodeId): boolean {
     const { host } = this;
-    if (host === null || !this.mayOffload(block)) return false;
+    if (host === null || this.device.priorityOf(block) < this.offloadPriorityMin) return false;
     const copy = this.takeHost();
     if (copy === null) return false;
     if (this.index.nodeOf(block) === null) {

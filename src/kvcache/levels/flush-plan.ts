@@ -41,8 +41,9 @@ export function planFlush(books: CacheBooks, isWritten: (node: NodeId) => boolea
 }
 
 function byValue(books: CacheBooks): BlockId[] {
-  const { device, host } = books;
-  const blocks = device.cachedInOrder().filter((block) => books.mayOffload(block)).reverse();
+  const { device, host, offloadPriorityMin } = books;
+  const wouldMove = (block: BlockId) => device.priorityOf(block) >= offloadPriorityMin;
+  const blocks = device.cachedInOrder().filter(wouldMove).reverse();
   if (host !== null) for (const block of host.cachedInOrder().reverse()) blocks.push(block);
   if (!device.usesPriorities) return blocks;
   const priority = (block: BlockId) => books.booksOf(block).priorityOf(block);
