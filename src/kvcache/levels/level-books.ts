@@ -82,7 +82,7 @@ export class LevelBooks {
     return this.#order.inOrder().map((own) => this.#inCache(own));
   }
 
-  /** The cached block that would be evicted next; null: a free one would be taken, or there is none. */
+  /** The cached block to be evicted next; null: a free one would be taken, or there is none. */
   nextVictim(): BlockId | null {
     const victim = this.#pool.stats().free > 0 ? null : this.#order.victim();
     return victim === null ? null : this.#inCache(victim);
