@@ -15,6 +15,7 @@ const BLOCK_TOKENS = 4;
 /** What a block of four tokens takes in float32. */
 const BLOCK_BYTES = 3072;
 
+type LifeOptions = NonNullable<Parameters<typeof LLM.load>[1]>;
 type KvCache = NonNullable<LoadOptions["kvCache"]>;
 
 function scratchFolder(): string {
@@ -36,7 +37,7 @@ function optionsFor(diskCacheDir: string, more: KvCache = {}): LoadOptions {
 }
 
 /** One life of a model, closed in good order. */
-async function life<Result>(options: LoadOptions, live: (llm: LLM) => Promise<Result>) {
+async function life<Result>(options: LifeOptions, live: (llm: LLM) => Promise<Result>) {
   const llm = await LLM.load(fixturePath("llama"), options);
   let flush: FlushReport | null = null;
   llm.listen({
