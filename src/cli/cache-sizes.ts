@@ -1,4 +1,4 @@
-import type { CacheLevelName, CacheReport, ModelInfo } from "#engine";
+import type { CacheLevelName, CacheReport, FlushReport, ModelInfo } from "#engine";
 
 /** The capacity of one cache level. */
 export interface LevelSize {
@@ -8,6 +8,7 @@ export interface LevelSize {
   readonly bytes: number;
 }
 
+const MS_PER_SECOND = 1000;
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
 
 /** The cache levels of a loaded model; none for a model without a cache. */
@@ -32,6 +33,19 @@ export function sizesText(sizes: readonly LevelSize[]): string {
       return `${level} ${blocks} blocks, ${tokens} tokens, ${binarySize(bytes)}`;
     })
     .join("; ");
+}
+
+/** What was written to disk at the end, and what was not and why, in one line. */
+export function flushText(report: FlushReport): string {
+  const { blocks, bytes, ms, leftForTime, leftForRoom, failed } = report;
+  const lost = [
+    ...(leftForTime > 0 ? [`${leftForTime} for want of time (--shutdown-flush-ms)`] : []),
+    ...(leftForRoom > 0 ? [`${leftForRoom} for want of room (--disk-cache-bytes)`] : []),
+    ...(failed > 0 ? [`${failed} that the disk refused`] : []),
+  ];
+  const without = lost.length > 0 ? `; without ${lost.join(", ")}` : "";
+  const took = `${(ms / MS_PER_SECOND).toFixed(1)} s`;
+  return `KV cache: wrote ${blocks} blocks, ${binarySize(bytes)}, to disk in ${took}${without}`;
 }
 
 /** Bytes in the largest unit with a value of at least 1, with one decimal. */

@@ -10,7 +10,7 @@ import {
   type WorkerIdentity,
 } from "#server";
 import { ADMIN_KEY_FILE_HELP, API_KEY_FILE_HELP, readAdminKeys, readApiKeys } from "./api-keys.ts";
-import { cacheSizes, sizesText } from "./cache-sizes.ts";
+import { cacheSizes, flushText, sizesText } from "./cache-sizes.ts";
 import { addEngineFlags, type LoadRequest, loadModel } from "./engine-flags.ts";
 import { SchemaFlags } from "./flags.ts";
 import { giveFreedMemoryBack } from "./freed-memory.ts";
@@ -142,6 +142,7 @@ export async function serveModel(
     ...{ fleetSecrets: role?.secrets ?? [], extension },
   });
   announce(llm, server, lines.say);
+  llm.listen({ onFlushed: (flush) => lines.say(flushText(flush), { flush }) });
   const departure = (await role?.join({ server, kvEvents: llm.kvEvents }, lines)) ?? ALONE;
   const close = async () => {
     await departure.drain();

@@ -61,6 +61,7 @@ export {
   EngineOptions,
   type EngineStats,
   type FinishReason,
+  type FlushReport,
   type GeneratedTokens,
   type GenerateOptions,
   type GenerateResult,

@@ -21,6 +21,7 @@ import {
   type BlockMove,
   CacheBooks,
   DiskBooks,
+  type DiskFlush,
   type DiskJob,
   type FinishedDiskJob,
   PeerBooks,
@@ -54,6 +55,8 @@ export class KvCache {
   readonly storesTails: boolean;
   /** What is where, for people. Costs a bounded scan; see cache-look.ts. */
   readonly look: (ask: CacheAsk) => CacheLook = (ask) => lookInto(this.#books, ask);
+  /** Begins to write what is cached to disk, to end the cache's use (KV75); null: no disk level. */
+  readonly startFlush: () => DiskFlush | null = () => this.#disk.startFlush();
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
   readonly #publisher: Publisher;
@@ -226,10 +229,7 @@ export class KvCache {
     }
   }
 
-  /**
-   * Sets the priority, 0 to 100, of the table's blocks from `start` up to `end` when unheld, for
-   * the policies priority and true-priority.
-   */
+  /** The same, of blocks from `start` up to `end`: a priority, 0 to 100, for ever. */
   prioritise(table: BlockTable, start: number, end: number, priority: number): void {
     for (let index = start; index < end; index++) {
       this.setRetention(table, index, { priority, durationMs: null });

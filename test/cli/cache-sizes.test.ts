@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { binarySize, cacheSizes, sizesText } from "../../src/cli/cache-sizes.ts";
+import { binarySize, cacheSizes, flushText, sizesText } from "../../src/cli/cache-sizes.ts";
 import { ToyModel } from "../support/toy-model.ts";
 
 const { info } = new ToyModel();
@@ -51,4 +51,16 @@ test("bytes are told in binary units", () => {
     "1.5 GiB",
     "1024.0 TiB",
   ]);
+});
+
+test("a flush is told with what is missing, and which setting would change that", () => {
+  const nothing = { leftForTime: 0, leftForRoom: 0, failed: 0 };
+  expect(flushText({ blocks: 3, bytes: 3 * 2 ** 20, ms: 1250, ...nothing })).toBe(
+    "KV cache: wrote 3 blocks, 3.0 MiB, to disk in 1.3 s",
+  );
+  const report = { blocks: 1, bytes: 64, ms: 0, leftForTime: 5, leftForRoom: 6, failed: 7 };
+  expect(flushText(report)).toBe(
+    "KV cache: wrote 1 blocks, 64 bytes, to disk in 0.0 s; without 5 for want of time " +
+      "(--shutdown-flush-ms), 6 for want of room (--disk-cache-bytes), 7 that the disk refused",
+  );
 });

@@ -1,7 +1,10 @@
 /** How `perigee serve` begins and ends, as shells and process managers see it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { json } from "../support/json.ts";
 import { isAlive } from "../support/process-alive.ts";
@@ -59,6 +62,33 @@ describe.runIf(built)("perigee serve", () => {
     child.kill(signal);
     expect(await exited).toEqual([code, null]);
     await answer;
+  });
+
+  test("[KV75] SIGTERM writes what is cached to disk, says so, and the next server has it", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "perigee-serve-signals-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const disk = ["--disk-cache-bytes", "16777216", "--disk-cache-dir", folder];
+    const words = ["dist/cli/main.js", "serve", model, ...flags, "--onboard", "always", ...disk];
+    const cached: unknown[] = [];
+    for (let life = 0; life < 2; life++) {
+      const { child, url } = await serving(process.execPath, words);
+      let text = "";
+      child.stderr?.on("data", (chunk) => {
+        text += String(chunk);
+      });
+      const prompt = Array.from({ length: 65 }, (_, index) => 3 + index);
+      const body = JSON.stringify({ prompt, max_tokens: 1 });
+      const headers = { "content-type": "application/json" };
+      const { usage } = await json(
+        fetch(`${url}/v1/completions`, { method: "POST", headers, body }),
+      );
+      cached.push(usage?.prompt_tokens_details?.cached_tokens);
+      const closed = once(child, "close");
+      child.kill("SIGTERM");
+      expect(await closed).toEqual([0, null]);
+      expect(text).toMatch(life === 0 ? /wrote 4 blocks, .*, to disk in / : /wrote 0 blocks, /);
+    }
+    expect(cached).toEqual([0, 64]);
   });
 
   test("a port in use is found before the model is loaded", async () => {

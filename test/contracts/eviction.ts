@@ -52,6 +52,18 @@ export function evictionContract(name: EvictionPolicyName, promise: EvictionProm
     expect(history.victims).toBeGreaterThan(200);
   });
 
+  test.for(SEEDS)(`[KV76] ${name} lists its blocks as it would evict them (seed %i)`, (seed) => {
+    const history = new History(name, promise, seed);
+    for (let operation = 0; operation < OPERATIONS; operation++) {
+      history.live();
+      history.checkList();
+    }
+    history.releaseAll();
+    const listed = history.list();
+    expect(listed).toHaveLength(BLOCKS);
+    expect(listed).toEqual(history.evictAll());
+  });
+
   test(`[KV17] ${name} has no victim when no block is cached, and refuses strangers`, () => {
     const policy = createEviction(name, 4, () => false);
     expect(policy.victim()).toBeNull();
@@ -124,9 +136,29 @@ class History {
   }
 
   forgetAll(): void {
+    this.releaseAll();
+    while (this.#cached.length > 0) this.#forget();
+  }
+
+  list(): LevelBlockId[] {
+    return this.#policy.inOrder();
+  }
+
+  /** Lists every cached block once, and changes nothing. */
+  checkList(): void {
+    const cached = this.#cached.map(({ block }) => block);
+    expect(this.list().sort((a, b) => a - b)).toEqual(cached.sort((a, b) => a - b));
+  }
+
+  /** Every block is cached then, and none is covered. */
+  releaseAll(): void {
     while (this.#covered.size > 0) this.#uncover();
     while (this.#held.length > 0) this.#release();
-    while (this.#cached.length > 0) this.#forget();
+  }
+
+  /** Every cached block, by one victim after the other. */
+  evictAll(): LevelBlockId[] {
+    return forgetAll(this.#policy);
   }
 
   #take(block: LevelBlockId): void {

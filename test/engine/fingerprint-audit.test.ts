@@ -83,6 +83,7 @@ const keeping: Readonly<Record<string, Change>> = {
   "kvCache.evictionPolicy": { to: { "kvCache.evictionPolicy": "lru" } },
   "kvCache.hostCacheBytes": { to: { "kvCache.hostCacheBytes": 64 * 3072 } },
   "kvCache.diskCacheBytes": { to: { "kvCache.diskCacheBytes": 2 ** 23 } },
+  "kvCache.shutdownFlushMs": { to: { "kvCache.shutdownFlushMs": 0 } },
   "kvCache.offloadPriorityMin": { to: { "kvCache.offloadPriorityMin": 0 } },
   "kvCache.onboard": { to: { "kvCache.onboard": "auto" }, readsNothing: true },
   "kvCache.hashAlgorithm": { to: { "kvCache.hashAlgorithm": "sha256_cbor" } },

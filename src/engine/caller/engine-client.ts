@@ -277,7 +277,6 @@ export class EngineClient {
         this.#loading?.resolve(message);
         break;
       case "step":
-        this.#update(message.stats);
         this.#deliver(message);
         break;
       case "stats":
@@ -311,6 +310,9 @@ export class EngineClient {
       case "peerServed":
         for (const one of this.listeners) one.onPeerServed?.(message.kvByteSeconds);
         break;
+      case "flushed":
+        for (const one of this.listeners) one.onFlushed?.(message.report);
+        break;
       case "warning":
         this.#onWarning(message.message);
         break;
@@ -320,17 +322,15 @@ export class EngineClient {
       case "dead":
         this.#die(fromWire(message.error));
         break;
-      case "closed":
-        break;
     }
   }
 
   #update(stats: LoopStats): void {
-    const { cache, stages } = this.#stats;
-    this.#stats = { ...stats, cache, stages };
+    this.#stats = { ...this.#stats, ...stats };
   }
 
-  #deliver({ outputs, tokenRows, embeddings, failures, report }: StepMessage): void {
+  #deliver({ stats, outputs, tokenRows, embeddings, failures, report }: StepMessage): void {
+    this.#update(stats);
     for (const output of outputs) this.#requests.get(output.key)?.accept(output);
     forEachRow(tokenRows, (key, index, tokenId, heldBlockMs) => {
       this.#requests.get(key)?.acceptToken(index, tokenId, heldBlockMs);

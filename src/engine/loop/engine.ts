@@ -181,7 +181,9 @@ export class Engine implements StepEngine {
   /** Ends all requests and frees the grammars. Not while `step` runs; a step under way is lost. */
   async dispose(): Promise<void> {
     for (const key of this.keys) this.abort(key);
-    await this.#pipeline.dropAhead();
+    const [lost] = await this.#pipeline.dropAhead();
+    // Their blocks were published, and may never have been computed.
+    if (lost !== undefined) this.#parts.scheduler.fail(lost);
     disposeOf(this.#compiler);
   }
 

@@ -4,7 +4,7 @@
  *   api.ts          arguments and results of callers; stats.ts: counts of an engine;
  *                   timed-look.ts: what its cache has where
  *   chat.ts         tools, results and events of conversations; listener.ts: events for metrics
- *   config.ts       how a model is loaded and run
+ *   config.ts       how a model is loaded and run; kv-cache-config.ts: its cache
  *   mock-config.ts  costs in place of a model; kv-transfer-config.ts: blocks that travel
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
@@ -117,6 +117,7 @@ export type {
   CacheLevelReport,
   CacheReport,
   EngineStats,
+  FlushReport,
   MoveDirection,
   MoveReport,
 } from "./stats.ts";

@@ -1,5 +1,5 @@
 import type { EngineError } from "#base";
-import type { EngineStats } from "./stats.ts";
+import type { EngineStats, FlushReport } from "./stats.ts";
 
 /** Why a sequence ended: by itself, at its limit of tokens, cancelled, or by a failure. */
 export type FinishReason = "stop" | "length" | "abort" | "error";
@@ -36,6 +36,8 @@ export interface EngineListener {
   onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
   /** Blocks were held for another engine: bytes of the device times seconds. */
   onPeerServed?(kvByteSeconds: number): void;
+  /** The model was closed, and what its cache held was written to disk before its end. */
+  onFlushed?(report: FlushReport): void;
   /** The engine cannot go on; all pending requests have already failed. */
   onDead?(error: EngineError): void;
 }

@@ -14,7 +14,7 @@ import type { EarlierTokens } from "./earlier-tokens.ts";
 import type { KvFill, KvFillResult } from "./kv-fill.ts";
 import type { KvSource } from "./kv-source.ts";
 import type { FinishReason, StepReport } from "./listener.ts";
-import type { CacheReport, EngineStats } from "./stats.ts";
+import type { CacheReport, EngineStats, FlushReport } from "./stats.ts";
 import type { TimedLook } from "./timed-look.ts";
 
 /**
@@ -256,6 +256,8 @@ export type FromEngine =
   | { readonly type: "filled"; readonly key: RequestKey; readonly result: KvFillResult }
   /** Blocks that were computed, or kept, for another engine are not held for it any more. */
   | { readonly type: "peerServed"; readonly kvByteSeconds: number }
+  /** What the cache held was written to disk; precedes the end of the engine. */
+  | { readonly type: "flushed"; readonly report: FlushReport }
   | { readonly type: "warning"; readonly message: string }
   | { readonly type: "loading"; readonly progress: LoadProgress }
   /** The engine cannot go on (or could not start). */

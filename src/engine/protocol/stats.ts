@@ -66,6 +66,19 @@ export interface MoveReport {
   readonly seconds: number;
 }
 
+/** What was written to disk at the end, of what was cached nearer. */
+export interface FlushReport {
+  readonly blocks: number;
+  readonly bytes: number;
+  readonly ms: number;
+  /** Blocks that were not written because the time was over. */
+  readonly leftForTime: number;
+  /** Blocks that the disk level had no room for, beside what is worth as much. */
+  readonly leftForRoom: number;
+  /** Blocks that the disk refused, and those behind them. */
+  readonly failed: number;
+}
+
 /** The cache's statistics for all levels, for metrics; counts are blocks since the start. */
 export interface CacheReport extends Omit<CacheStats, "levels" | "heldBlockMs"> {
   /** The device, then host memory and disk where there are such levels. */

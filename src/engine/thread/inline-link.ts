@@ -6,11 +6,13 @@ import { EngineService } from "./service.ts";
 /** An engine on the calling thread: its steps and the caller wait for each other. */
 export function openInline(onMessage: (message: FromEngine) => void): EngineLink {
   let open = true;
+  // What its end tells is heard, too.
+  let hears = true;
   const service = new EngineService({
     clock: systemClock,
     timer: systemTimer,
     post: (message) => {
-      if (open) onMessage(message);
+      if (hears) onMessage(message);
     },
   });
   return {
@@ -23,6 +25,7 @@ export function openInline(onMessage: (message: FromEngine) => void): EngineLink
       if (open) service.receive({ type: "close" });
       open = false;
       await service.closed;
+      hears = false;
     },
   };
 }

@@ -46,7 +46,9 @@ export interface LoadedStages {
 }
 
 /** What the thread itself asks of a cache's memory. */
-export type EngineMemory = CountedMemory & Pick<CacheMemory, "close">;
+export type EngineMemory = CountedMemory &
+  Pick<CacheMemory, "close"> &
+  Partial<Pick<CacheMemory, "flush">>;
 
 /** The same without phases: the result for one kind of model. */
 export type LoadedModel = Omit<LoadedEngine, "phases">;

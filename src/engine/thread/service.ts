@@ -326,10 +326,16 @@ export class EngineService {
    */
   async #unload({ engine, exchange, memory, stages, device }: LoadedEngine): Promise<void> {
     const stop = new AbortController();
-    const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
+    let cancel = () => {};
+    let isSound = !this.#dead;
     const parts = [
       () => exchange?.close(),
       () => engine.dispose(),
+      // After a failure the contents of blocks are unknown.
+      () => (isSound ? this.#flush(memory) : undefined),
+      () => {
+        cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
+      },
       // Their parts of blocks are not sent any more, which memory waits for.
       () => stages?.close(),
       () => memory?.close(stop.signal),
@@ -340,6 +346,7 @@ export class EngineService {
       try {
         await close();
       } catch (error) {
+        isSound = false;
         // Already reported, and memory of a broken device is freed with the process.
         if (this.#dead && isDeviceFailure(error)) continue;
         const message = `Cannot close the engine in good order: ${messageOf(error)}`;
@@ -347,6 +354,12 @@ export class EngineService {
       }
     }
     cancel();
+  }
+
+  /** Writes what is cached to disk. */
+  async #flush(memory: LoadedEngine["memory"]): Promise<void> {
+    const report = (await memory?.flush?.()) ?? null;
+    if (report !== null) this.#clients.post({ type: "flushed", report });
   }
 }
 

@@ -3,7 +3,7 @@
  */
 import { type Clock, messageOf, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
-import type { EngineOptions } from "#engine/protocol";
+import type { EngineOptions, FlushReport } from "#engine/protocol";
 import {
   type CacheMoves,
   type CacheWindow,
@@ -16,6 +16,7 @@ import {
 import type { PiecesByWay } from "#transfer";
 import { DevicePulls } from "./device-pulls.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
+import { flushToDisk } from "./flush.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
 import type { FetchedPieces, PeerLink } from "./peer-link.ts";
@@ -88,6 +89,7 @@ export class CacheMemory {
   readonly #pulls: DevicePulls | null;
   readonly #shared: SharedParts | null;
   readonly #peers: PeerLink | null;
+  readonly #flush: Pick<CacheMemoryOptions, "settings" | "clock" | "timer">;
   #onReceived: (ended: EndedReceive) => void = () => {};
 
   private constructor(parts: {
@@ -102,6 +104,7 @@ export class CacheMemory {
     readonly sharingScope: string | null;
     readonly shared: SharedParts | null;
     readonly peers: PeerLink | null;
+    readonly flush: Pick<CacheMemoryOptions, "settings" | "clock" | "timer">;
   }) {
     this.cache = parts.cache;
     this.blocks = parts.blocks;
@@ -115,6 +118,7 @@ export class CacheMemory {
     this.sharingScope = parts.sharingScope;
     this.#shared = parts.shared;
     this.#peers = parts.peers;
+    this.#flush = parts.flush;
   }
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
@@ -187,7 +191,7 @@ export class CacheMemory {
     const hosts = [host, beside?.host].filter((found) => found != null);
     const sharingScope = place(options, pulls);
     const parts = { cache, blocks, drafterBlocks, cost, device, hosts, mover, pulls, sharingScope };
-    return new CacheMemory({ ...parts, shared, peers });
+    return new CacheMemory({ ...parts, shared, peers, flush: { settings, clock, timer } });
   }
 
   /** Calls back with each transfer from another engine whose last block has come, or failed. */
@@ -231,6 +235,19 @@ export class CacheMemory {
   stats(): LevelMoverStats & { readonly sent: PiecesByWay; readonly fetched: FetchedPieces } {
     const sent = this.#peers?.sent() ?? NOTHING_SENT;
     return { ...this.#mover.stats(), sent, fetched: this.#peers?.fetched() ?? NOTHING_FETCHED };
+  }
+
+  /**
+   * Writes full blocks that are not on disk there, for at most `shutdownFlushMs` (KV75 to KV79).
+   * Null: that is 0, or there is no disk level. No step may run, before this or until `close`.
+   */
+  async flush(): Promise<FlushReport | null> {
+    const { cache, bytesPerBlock } = this;
+    const { settings, clock, timer } = this.#flush;
+    if (settings.shutdownFlushMs === 0 || cache.poolStats(2).total === 0) return null;
+    const carryOut = () => void this.carryOut();
+    const parts = { cache, mover: this.#mover, bytesPerBlock, clock, timer, carryOut };
+    return await flushToDisk(parts, settings.shutdownFlushMs);
   }
 
   /**

@@ -2,6 +2,7 @@
  * engine/tiers: KV blocks in host memory and on disk, below the cache's bookkeeping.
  *
  *   cache-memory.ts     all levels together
+ *   flush.ts            what is cached goes to disk at the end
  *   level-mover.ts       copies between levels; lanes.ts orders disk operations
  *   disk-store.ts       files of blocks: disk-folder.ts, disk-files.ts, block-file.ts,
  *                       disk-scan.ts, folder-lock.ts, survivors.ts (of an earlier process)

@@ -162,6 +162,12 @@ export class LevelMover {
     until?.removeEventListener("abort", cancel);
   }
 
+  /** Settles when one of the jobs under way has ended, at once where none is. */
+  async oneEnded(): Promise<void> {
+    await this.#handedOver;
+    if (this.#finished.length === 0 && this.#underWay.size > 0) await Promise.race(this.#underWay);
+  }
+
   /** Finishes all jobs as `idle` does, closes the store, and takes no more. */
   async drain(until?: AbortSignal): Promise<void> {
     this.#draining = true;

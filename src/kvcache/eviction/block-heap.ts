@@ -61,6 +61,16 @@ export class BlockHeap {
     return this.#rank[block] ?? 0;
   }
 
+  /** The block's turn, or the one that it had at its removal. */
+  turnOf(block: LevelBlockId): number {
+    return this.#turn[block] ?? 0;
+  }
+
+  /** All blocks, in no order. The heap must not change meanwhile. */
+  *[Symbol.iterator](): Generator<LevelBlockId> {
+    for (let place = 0; place < this.#count; place++) yield levelBlockId(intAt(this.#heap, place));
+  }
+
   /** Removes a block; it must be in the heap. */
   remove(block: LevelBlockId): void {
     const place = intAt(this.#place, block);

@@ -12,6 +12,11 @@ export interface EvictionPolicy {
   remove(block: LevelBlockId): void;
   /** The block to evict next; it stays until removed. null when there is none. */
   victim(): LevelBlockId | null;
+  /**
+   * All its blocks as if none were covered, the one to evict first first; a copy. Costs a scan, and
+   * sorts where ranks do not lie in order.
+   */
+  inOrder(): LevelBlockId[];
 
   // Inputs that a policy may use; policies that ignore them leave these out.
 
@@ -57,5 +62,9 @@ export class LruEviction implements EvictionPolicy {
 
   victim(): LevelBlockId | null {
     return this.#order.front();
+  }
+
+  inOrder(): LevelBlockId[] {
+    return [...this.#order];
   }
 }

@@ -58,6 +58,15 @@ export class PriorityEviction implements EvictionPolicy {
     return null;
   }
 
+  inOrder(): LevelBlockId[] {
+    const order: LevelBlockId[] = [];
+    for (let priority = 0; priority < ASIDE; priority++) {
+      // Those set aside were before the others of their priority.
+      order.push(...this.#queues.blocksOf(priority + ASIDE), ...this.#queues.blocksOf(priority));
+    }
+    return order;
+  }
+
   taken(block: LevelBlockId): void {
     assert(!this.#queues.has(block), "Cannot hand out a block that is still cached");
     this.#queue[block] = PRIORITY_DEFAULT;

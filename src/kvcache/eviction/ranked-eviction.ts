@@ -56,6 +56,13 @@ export class RankedEviction implements EvictionPolicy {
     return this.#aside.front();
   }
 
+  inOrder(): LevelBlockId[] {
+    const heap = this.#heap;
+    return [...heap, ...this.#aside].sort(
+      (a, b) => heap.rankOf(a) - heap.rankOf(b) || heap.turnOf(a) - heap.turnOf(b),
+    );
+  }
+
   taken(block: LevelBlockId, index: number): void {
     this.#ranking.taken(block, index);
   }

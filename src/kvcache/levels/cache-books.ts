@@ -58,7 +58,8 @@ export class CacheBooks {
   readonly occupation: OccupationBook;
   readonly #diskListener: DiskListener;
   readonly #levels: readonly LevelBooks[];
-  readonly #offloadPriorityMin: number;
+  /** See `BooksShape`. */
+  readonly offloadPriorityMin: number;
   readonly #stats: readonly Counted[];
   /** Host blocks read from disk and not used since: their first use counts as a hit of the disk. */
   readonly #fromDisk = new Set<BlockId>();
@@ -68,7 +69,7 @@ export class CacheBooks {
 
   constructor(shape: BooksShape, listeners: BooksListeners) {
     this.#diskListener = listeners.disk;
-    this.#offloadPriorityMin = shape.offloadPriorityMin;
+    this.offloadPriorityMin = shape.offloadPriorityMin;
     this.occupation = new OccupationBook(shape.nowMs ?? (() => this.#nowMs));
     let first = 0;
     this.#levels = shape.blocksPerLevel.map((blocks, level) => {
@@ -356,7 +357,7 @@ export class CacheBooks {
   /** Copies a device victim's contents to host memory; false: priority too low, or no room. */
   #offload(block: BlockId, node: NodeId): boolean {
     const { host } = this;
-    if (host === null || this.device.priorityOf(block) < this.#offloadPriorityMin) return false;
+    if (host === null || this.device.priorityOf(block) < this.offloadPriorityMin) return false;
     const copy = this.takeHost();
     if (copy === null) return false;
     if (this.index.nodeOf(block) === null) {

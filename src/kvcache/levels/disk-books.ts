@@ -3,6 +3,7 @@ import { type BlockId, matchParts, type NodeId, type PrefixMatch } from "#kvcach
 import { timelessLease } from "#kvcache/eviction";
 import type { DiskListener } from "./books-listeners.ts";
 import type { CacheBooks } from "./cache-books.ts";
+import { DiskFlush } from "./disk-flush.ts";
 import { DiskHeads } from "./disk-heads.ts";
 import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 
@@ -44,6 +45,7 @@ export class DiskBooks implements DiskListener {
   /** Loads under way, by the caller's key. */
   readonly #loads = new Map<number, Load>();
   readonly #loadOf = new Map<DiskJob, number>();
+  #flush: DiskFlush | null = null;
   /** Set while forgotten contents keep their files. */
   #keepsFiles = false;
   #loadedBlocks = 0;
@@ -80,11 +82,22 @@ export class DiskBooks implements DiskListener {
       yield job.host;
       yield job.disk;
     }
+    if (this.#flush !== null) yield* this.#flush.held();
+  }
+
+  /** See `KvCache.startFlush`. */
+  startFlush(): DiskFlush | null {
+    if (this.#books.disk === null) return null;
+    this.#flush = new DiskFlush(this.#books, {
+      isWritten: (node) => this.#isWritten(node),
+      write: (node) => this.#writeHead(node),
+    });
+    return this.#flush;
   }
 
   /** See `KvCache.writeHeads`. */
   writeHeads(): void {
-    this.#heads.writeSome(HEADS_PER_CALL, (node) => this.#writeHead(node));
+    this.#heads.writeSome(HEADS_PER_CALL, (node) => this.#writeHead(node) !== null);
   }
 
   /** See `KvCache.startLoad`. */
@@ -181,17 +194,17 @@ export class DiskBooks implements DiskListener {
     const { index } = this.#books;
     for (const _ of index.blocksIn(node, 2)) return;
     const parent = index.tree.parentOf(node);
-    if (this.#write(host, node) && parent !== null) this.#heads.want(parent);
+    if (this.#write(host, node) !== null && parent !== null) this.#heads.want(parent);
   }
 
-  /** False where nothing is written: no room, or making room forgot the contents. */
-  #write(host: BlockId, node: NodeId): boolean {
+  /** Null where nothing is written: no room, or making room forgot the contents. */
+  #write(host: BlockId, node: NodeId): BlockId | null {
     const { disk, index } = this.#books;
     const block = disk?.take() ?? null;
-    if (block === null) return false;
+    if (block === null) return null;
     if (index.nodeOf(host) === null) {
       this.#books.release(block);
-      return false;
+      return null;
     }
     this.#books.booksOf(host).pin(host);
     const file = this.#fileOf(node, host);
@@ -199,25 +212,25 @@ export class DiskBooks implements DiskListener {
     if (writing === undefined) this.#writing.set(file.key, { left: 1, isStray: false });
     else writing.left++;
     this.#begin({ kind: "write", host, disk: block, file });
-    return true;
+    return block;
   }
 
-  /** False where nothing is written: no room, or making room forgot the contents. */
-  #writeHead(node: NodeId): boolean {
+  /** Null where nothing is written: no room, or making room forgot the contents. */
+  #writeHead(node: NodeId): BlockId | null {
     const { index } = this.#books;
     for (const host of index.blocksIn(node, 1)) return this.#write(host, node);
     const from = index.blockOf(node);
     const serial = index.serialOf(node);
     const host = this.#books.takeHost();
-    if (host === null) return false;
+    if (host === null) return null;
     const isThere = index.serialOf(node) === serial && index.blockOf(node) === from;
     if (isThere) {
       this.#books.copyToHost(from, host, node);
       this.#copiedAhead++;
     }
-    const writes = isThere && this.#write(host, node);
+    const disk = isThere ? this.#write(host, node) : null;
     this.#books.release(host);
-    return writes;
+    return disk;
   }
 
   #isWritten(node: NodeId): boolean {
@@ -244,6 +257,7 @@ export class DiskBooks implements DiskListener {
       level.publish(disk);
       this.#writtenBlocks++;
     }
+    this.#flush?.ended(disk, ok && node !== null);
     this.#books.release(disk);
     this.#books.release(host);
   }

@@ -9,6 +9,7 @@
  *   swap.ts           whole tables to host memory and back
  *   disk-books.ts     transfers to and from disk; disk-heads.ts: the prefixes that must
  *                     be written, too; disk-job.ts: one such transfer
+ *   disk-flush.ts     what is cached goes to disk at the end; flush-plan.ts: in which order
  *   peer-books.ts     blocks on their way to other engines (block-sends.ts) and from them
  *                     (block-receives.ts); stored-chain.ts follows a prompt's stored blocks,
  *                     peer-job.ts: one block's transfer
@@ -23,6 +24,7 @@ export type { EndedReceive } from "./block-receives.ts";
 export { type BooksShape, CacheBooks } from "./cache-books.ts";
 export type { CacheMoves } from "./cache-moves.ts";
 export { DiskBooks } from "./disk-books.ts";
+export type { DiskFlush, FlushCounts } from "./disk-flush.ts";
 export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 export type { LevelBooks } from "./level-books.ts";
 export {

@@ -72,6 +72,22 @@ export class LevelBooks {
     return this.#pool.stats();
   }
 
+  /** Whether blocks of lower priority are evicted before others. */
+  get usesPriorities(): boolean {
+    return this.#order.prioritise !== undefined;
+  }
+
+  /** Cached blocks, the one to evict first first, in their own places. Costs a scan. */
+  cachedInOrder(): BlockId[] {
+    return this.#order.inOrder().map((own) => this.#inCache(own));
+  }
+
+  /** The cached block to be evicted next; null: a free one would be taken, or there is none. */
+  nextVictim(): BlockId | null {
+    const victim = this.#pool.stats().free > 0 ? null : this.#order.victim();
+    return victim === null ? null : this.#inCache(victim);
+  }
+
   has(block: BlockId): boolean {
     return block >= this.first && block < this.first + this.blocks;
   }

@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import type { FlushReport } from "#engine";
 import type { LLM, LoadOptions } from "../../../src/index.ts";
 import {
   alone,
@@ -191,6 +192,32 @@ test("[KV61] ids that are none, long prompts and engines that compute are refuse
   await expect(fill(giver, memory, ids(1, 40))).rejects.toThrow(/must have the role kv/);
   expect(await fill(memory, giver, [5])).toEqual({ storedTokens: 0, storedBefore: 0 });
   await Promise.all([memory, giver].map((llm) => llm.close()));
+});
+
+test("[KV75] memory alone that is closed as soon as blocks have come has them afterwards", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-memory-alone-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const bytes = await blockBytes();
+  const kvCache = {
+    ...{ hostCacheBytes: 64 * bytes, diskCacheBytes: 64 * bytes, diskCacheDir: folder },
+  };
+  const { llm: giver } = await load();
+  const prompts = [1, 2, 3, 4].map((seed) => ids(seed, 6 * BLOCK + 1));
+  const { llm: memory } = await load({ ...MEMORY, kvCache });
+  for (const prompt of prompts) {
+    await compute(giver, prompt);
+    await fill(memory, giver, prompt, 6 * BLOCK);
+  }
+  const reports: FlushReport[] = [];
+  memory.listen({ onFlushed: (report) => reports.push(report) });
+  await memory.close();
+  expect(reports).toEqual([expect.objectContaining({ leftForTime: 0, leftForRoom: 0, failed: 0 })]);
+  const { llm: next } = await load({ ...MEMORY, kvCache });
+  expect(next.stats().cache?.levels.find(({ level }) => level === "disk")?.cached).toBe(24);
+  for (const prompt of prompts) {
+    expect((await fill(next, giver, prompt, 6 * BLOCK)).storedBefore).toBe(6 * BLOCK);
+  }
+  await Promise.all([next, giver].map((llm) => llm.close()));
 });
 
 test("[KV62] what memory alone evicted to disk is given from there, also after a restart", async () => {
