@@ -28,7 +28,7 @@ test("opens the device that is asked for", async () => {
 test.skipIf(hasDriver)("says that there is no GPU, and what to use instead", async () => {
   expect(await codeOf(() => openDevice({ kind: "cuda" }))).toBe("DEVICE_UNAVAILABLE");
   await expect(openDevice({ kind: "cuda" })).rejects.toThrow(
-    /^Cannot open the cuda device: .*libcuda\.so\.1.*; install the NVIDIA driver.*--device cpu$/,
+    /^Cannot open the cuda device: .*libcuda\.so\.1.*; install the NVIDIA driver.*device: "cpu" \(--device cpu\)$/,
   );
 });
 

@@ -49,7 +49,7 @@ describe("a machine that lacks something gets one line with the remedy", () => {
     expect(error.code).toBe("DEVICE_UNAVAILABLE");
     expect(error.message).toBe(
       "Cannot open the cuda device: the NVIDIA driver's libcuda.so.1 wanted, none was found; " +
-        "install the NVIDIA driver (550 or newer), or use --device cpu",
+        'install the NVIDIA driver (550 or newer), or use device: "cpu" (--device cpu)',
     );
   });
 
