@@ -180,7 +180,7 @@ async function readAsPage(url, view) {
     fetch(`${url}/dashboard/prefixes?runs=240`, { signal })
       .then((picture) => picture.arrayBuffer())
       .catch(() => {});
-  }, 400);
+  }, 1000);
   return async () => {
     clearInterval(timer);
     stop.abort();

@@ -5,7 +5,7 @@ import { count, percent } from "../numbers.ts";
 import { Icicle, keyOf, runText } from "./icicle.tsx";
 import { PrefixText } from "./prefix-text.tsx";
 
-const EVERY_MS = 400;
+const EVERY_MS = 1000;
 
 interface TreeProps {
   readonly hello: Hello | null;

@@ -16,7 +16,9 @@ const ENDED_MAX = 32;
 /** Cells of each level's map. */
 const CELLS_MAX = 1536;
 /** A look keeps the engine's thread: at most this share of the time goes to looks. */
-const LOOK_SHARE = 0.01;
+const LOOK_SHARE = 0.005;
+/** Least time between two looks at the levels. */
+const LOOK_EVERY_MS = 500;
 
 /** Of a model what the feed reads. */
 export type WatchedModel = Pick<ServedModel, "listen" | "stats" | "look">;
@@ -153,7 +155,7 @@ export class LiveFeed {
     this.#looking = true;
     try {
       const look: TimedLook = await model.look({ cellsMax: CELLS_MAX });
-      this.#lookDueMs = nowMs + look.tookMs / LOOK_SHARE;
+      this.#lookDueMs = nowMs + Math.max(LOOK_EVERY_MS, look.tookMs / LOOK_SHARE);
       const text = namedEvent("cache", cacheMessage(look, stats.cache));
       if (text !== this.#lastCache) this.#viewers.send(text, "cache");
       this.#lastCache = text;

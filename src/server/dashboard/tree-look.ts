@@ -7,9 +7,9 @@ const WAITING_MAX = 8;
 /** An answer is given again for so long. */
 const FRESH_MS = 250;
 /** At most this share of the engine's time goes to looks at the tree. */
-const LOOK_SHARE = 0.02;
+const LOOK_SHARE = 0.005;
 /** Longest wait between two looks: on a busy machine a look takes longer than it computes. */
-const REST_MS_MAX = 1000;
+const REST_MS_MAX = 2000;
 /** Different questions whose answers are kept. */
 const KEPT_MAX = 16;
 
