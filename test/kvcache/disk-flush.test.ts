@@ -1,6 +1,6 @@
 /** What is cached goes to disk at the end: which blocks, in which order, and where they fit. */
 import { expect, test } from "vitest";
-import type { DiskFlush, DiskJob, EvictionPolicyName } from "#kvcache";
+import { type DiskFlush, type DiskJob, EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
 import { CacheManager, type ManagedOptions, range, worth } from "../support/cache-manager.ts";
 
 interface Shape {
@@ -222,4 +222,12 @@ test("[KV78] a block that the disk refuses takes those behind it along, and no o
   const refuses104 = (job: DiskJob) => job.file.tokens[0] !== 104;
   expect(ending.flush(refuses104)).toEqual({ written: 3, noRoom: 0, failed: 3, left: 0 });
   expect(ending.written).toEqual([200, 204, 100]);
+});
+
+test.each(EVICTION_POLICIES)("[KV76] caches of any size are put in order: %s", (evictionPolicy) => {
+  const blocks = 150_000;
+  const ending = new Ending({ blocks: blocks + 1, hostBlocks: 8, diskBlocks: 8, evictionPolicy });
+  ending.pass(0, blocks);
+  const { written } = ending.flush();
+  expect(written).toBe(8);
 });

@@ -62,7 +62,9 @@ export class PriorityEviction implements EvictionPolicy {
     const order: LevelBlockId[] = [];
     for (let priority = 0; priority < ASIDE; priority++) {
       // Those set aside were before the others of their priority.
-      order.push(...this.#queues.blocksOf(priority + ASIDE), ...this.#queues.blocksOf(priority));
+      for (const queue of [priority + ASIDE, priority]) {
+        for (const block of this.#queues.blocksOf(queue)) order.push(block);
+      }
     }
     return order;
   }
