@@ -1,7 +1,7 @@
 /**
  * node bench/dashboard-cost.mjs [--streams 256] [--output-tokens 96] [--runs 7]
  *     [--view now|cache] [--page chromium|stream] [--minutes 0] [--serve FLAGS]
- *     [--server-cpus 0 --other-cpus 1]
+ *     [--server-cpus 0 --other-cpus 1] [--control none|replay]
  *
  * What an open page costs: processor time a token of `perigee serve` under many streams, with and
  * without a page, in alternated runs, and the medians of both. `--page chromium` opens a real page
@@ -13,6 +13,7 @@ import { execFileSync, fork, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
+import { startReplay } from "./dashboard-replay.mjs";
 import { describeMachine } from "./machine.mjs";
 
 const TICKS_PER_SECOND = 100;
@@ -60,6 +61,7 @@ async function measure() {
       page: { type: "string", default: existsSync(CHROMIUM) ? "chromium" : "stream" },
       minutes: { type: "number", default: 0 },
       serve: { type: "string", default: "" },
+      control: { type: "string", default: "none" },
       "server-cpus": { type: "string" },
       "other-cpus": { type: "string" },
     },
@@ -72,14 +74,19 @@ async function measure() {
   try {
     const firstPaintMs = browser === null ? null : await paints(browser, server.url);
     const load = { url: server.url, streams: flags.streams, outputTokens: flags["output-tokens"] };
-    await drive(load);
+    const control = flags.control === "replay" ? await startReplay(server.url) : null;
+    const recorded = control === null ? null : await record(control, { flags, browser }, load);
+    if (control === null) await drive(load);
+    const sides = { with: { url: server.url, flags, browser }, without: null };
+    if (control !== null) sides.without = { url: control.url, flags, browser };
     const runs = { without: [], with: [] };
     for (let run = 0; run < flags.runs; run++) {
       // Which one is first changes: a machine that slows down favours neither.
       for (const kind of run % 2 === 0 ? ["without", "with"] : ["with", "without"]) {
-        runs[kind].push(await oneRun(server, load, kind === "with" ? { flags, browser } : null));
+        runs[kind].push(await oneRun(server, load, sides[kind]));
       }
     }
+    control?.close();
     const without = median(runs.without);
     const withPage = median(runs.with);
     const growth =
@@ -90,6 +97,7 @@ async function measure() {
         ...{ view: flags.view, page: flags.page },
         ...{ serverCpus: flags["server-cpus"], otherCpus: flags["other-cpus"] },
         usPerToken: { without, with: withPage },
+        ...(recorded === null ? {} : { control: recorded }),
         morePercent: Math.round((withPage / without - 1) * 10_000) / 100,
         ...{ usPerTokenByRun: runs, firstPaintMs, growth },
       }),
@@ -102,12 +110,20 @@ async function measure() {
 
 /** Microseconds of the server's processor time a token. */
 async function oneRun(server, load, open) {
-  const close = open === null ? async () => {} : await openPage(open, load.url);
+  const close = open === null ? async () => {} : await openPage(open, open.url);
   const before = server.seconds();
   const { tokens } = await drive(load);
   const used = server.seconds() - before;
   await close();
   return Math.round((used / tokens) * 1e9) / 1000;
+}
+
+/** Shows a page what a run makes, to be shown again. */
+async function record(control, open, load) {
+  const close = await openPage(open, control.url);
+  await drive(load);
+  await close();
+  return control.replay();
 }
 
 async function startServer(flags) {
