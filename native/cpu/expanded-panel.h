@@ -3,7 +3,9 @@
 //
 //   header   one vector of words: the excess of the bytes, which are signed, without any, for a
 //            matrix unit
-//   group    [8][kPanelRows] words, [scales][kPanelRows] f32, then as many minima where there are
+//   group    [8][kPanelRows] words of 4 bytes, [scales][kPanelRows] f32, then as many minima where
+//            there are. Where signed bytes are widened (kWidensSigned) two words of 16-bit numbers
+//            stand for one: columns 0 and 2 of a step, then 1 and 3.
 #pragma once
 
 #include "packed-panel.h"
@@ -13,8 +15,14 @@ namespace perigee {
 /// Words of the header.
 constexpr int64_t kExpandedHeader = 16;
 
+/// Words of a row for the numbers of a group.
+constexpr int expandedSteps(const PanelShape& shape) {
+  return kBlockSteps * (shape.widens() ? 2 : 1);
+}
+
 constexpr int64_t expandedGroupWords(const PanelShape& shape) {
-  return (kBlockSteps + shape.scales * (shape.mins ? 2 : 1)) * static_cast<int64_t>(kPanelRows);
+  const int scales = shape.scales * (shape.mins ? 2 : 1);
+  return (expandedSteps(shape) + scales) * static_cast<int64_t>(kPanelRows);
 }
 
 /// Reads one group by group, as PackedSource does.
@@ -22,6 +30,8 @@ template <int kLargest, int kScales, bool kMins>
 class ExpandedSource {
  public:
   static constexpr PanelShape kShape = {kLargest, kScales, kMins};
+  static constexpr bool kWide = kShape.widens();
+  static constexpr int kSteps = expandedSteps(kShape);
 
   explicit ExpandedSource(const uint32_t* panel)
       : zero_(static_cast<int>(panel[0])), at_(panel + kExpandedHeader) {}
@@ -30,13 +40,14 @@ class ExpandedSource {
     if (group > 0) at_ += expandedGroupWords(kShape);
   }
 
-  int byteZero() const { return zero_; }
+  /// Known before where bytes may be signed.
+  int byteZero() const { return kLargest == 255 ? kWeightOffset : zero_; }
 
   U32 step(int step, int v) const { return words(step, v); }
 
-  F32 scale(int sub, int v) const { return bitCast<F32>(words(kBlockSteps + sub, v)); }
+  F32 scale(int sub, int v) const { return bitCast<F32>(words(kSteps + sub, v)); }
 
-  F32 min(int sub, int v) const { return bitCast<F32>(words(kBlockSteps + kScales + sub, v)); }
+  F32 min(int sub, int v) const { return bitCast<F32>(words(kSteps + kScales + sub, v)); }
 
   /// The words of the group.
   const uint32_t* words() const { return at_; }

@@ -25,9 +25,25 @@ U32 expandedBytes(U32 words, int zero) {
   return bitCast<U32>(bitCast<Bytes>(words) - static_cast<uint8_t>(zero));
 }
 
+/// The bytes of a step, or the words of 16-bit numbers that stand for them.
+template <bool kWide>
+void storeStep(uint32_t* to, int step, U32 words, int zero) {
+#if defined(__AVX2__) && !defined(PERIGEE_DOT_BYTES)
+  if constexpr (kWide) {
+    const __m256i bytes = bitCast<__m256i>(words);
+    const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
+    storeWords(to + 2 * step * kPanelRows, bitCast<U32>(even));
+    storeWords(to + (2 * step + 1) * kPanelRows, bitCast<U32>(_mm256_srai_epi16(bytes, 8)));
+    return;
+  }
+#endif
+  storeWords(to + step * kPanelRows, expandedBytes(words, zero));
+}
+
 template <BlockType kType>
 void expand(const uint32_t* panel, int64_t columns, uint32_t* out) {
   constexpr PanelShape shape = PackedSource<kType>::kShape;
+  constexpr int steps = expandedSteps(shape);
   PackedSource<kType> weights(panel);
   out[0] = static_cast<uint32_t>(weights.byteZero());
   out += kExpandedHeader;
@@ -37,14 +53,13 @@ void expand(const uint32_t* panel, int64_t columns, uint32_t* out) {
       uint32_t* const to = out + v * kLanes;
 #pragma GCC unroll 8
       for (int step = 0; step < kBlockSteps; ++step) {
-        storeWords(to + step * kPanelRows,
-                   expandedBytes(weights.step(step, v), weights.byteZero()));
+        storeStep<shape.widens()>(to, step, weights.step(step, v), weights.byteZero());
       }
 #pragma GCC unroll 2
       for (int sub = 0; sub < shape.scales; ++sub) {
-        storeWords(to + (kBlockSteps + sub) * kPanelRows, bitCast<U32>(weights.scale(sub, v)));
+        storeWords(to + (steps + sub) * kPanelRows, bitCast<U32>(weights.scale(sub, v)));
         if constexpr (shape.mins) {
-          const int line = kBlockSteps + shape.scales + sub;
+          const int line = steps + shape.scales + sub;
           storeWords(to + line * kPanelRows, bitCast<U32>(weights.min(sub, v)));
         }
       }

@@ -14,6 +14,7 @@
 //   f32, bf16   [steps][M] words
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
 //   q8          [groups] ( [M] sums of 16 columns, [M] of the others, [M] scales, [8][M] words )
+//   q8, wide    the same with [16][M] words of 16-bit numbers (expanded-panel.h)
 // A matrix unit reads rows as they are, so bf16 and i8 lie row behind row there:
 //   bf16        [M][rowWords] words
 //   i8          [M][rowWords] words, then [groups] ( [M] offsets, [M] scales )
@@ -112,24 +113,27 @@ inline TileKernel tileKernel(Format format, int rows) {
 /// Words of one row's part of a group of q8, before the words of its columns.
 constexpr int kBlockCorrections = 3;
 
+/// How the rows of a tile lie: word by word, row behind row for a matrix unit, or word by word with
+/// 16 bits for each column of q8.
+enum class TileLayout { woven, apart, wide };
+
 /// Packs rows in the layouts above.
 class TilePacker {
  public:
-  /// `rowsApart`: for a matrix unit.
-  TilePacker(Format format, int64_t columns, bool rowsApart)
-      : activation_{format, columns}, matrix_{format, 0, columns}, rowsApart_(rowsApart) {}
+  TilePacker(Format format, int64_t columns, TileLayout layout)
+      : activation_{format, columns}, matrix_{format, 0, columns}, layout_(layout) {}
 
   int64_t words(int rows) const {
     const int64_t steps = matrix_.steps(activation_.columns);
-    if (rowsApart_) return (rowWords(steps) + correctionWords()) * rows;
+    if (layout_ == TileLayout::apart) return (rowWords(steps) + correctionWords()) * rows;
     if (activation_.format == Format::q8) {
-      return (blockCount(activation_.columns) * kBlockSteps + correctionWords()) * rows;
+      return (blockCount(activation_.columns) * blockWords() + correctionWords()) * rows;
     }
     return (steps + correctionWords()) * rows;
   }
 
   void pack(uint32_t* out, const uint8_t* const* rows, int count) const {
-    if (rowsApart_) {
+    if (layout_ == TileLayout::apart) {
       copyRows(out, rows, count);
     } else if (activation_.format == Format::i8) {
       packGroups(out, rows, count);
@@ -141,6 +145,9 @@ class TilePacker {
   }
 
  private:
+  /// Words of one row's columns in a group of q8.
+  int64_t blockWords() const { return kBlockSteps * (layout_ == TileLayout::wide ? 2 : 1); }
+
   /// Words of scales and sums of one row.
   int64_t correctionWords() const {
     switch (activation_.format) {
@@ -216,14 +223,34 @@ class TilePacker {
     for (int64_t block = 0; block < blockCount(activation_.columns); ++block) {
       packBlockCorrection(out, rows, count, block);
       out += kBlockCorrections * count;
-      interleave(out, rows, count, block * kBlockSteps, (block + 1) * kBlockSteps);
-      out += kBlockSteps * count;
+      if (layout_ == TileLayout::wide) {
+        widenBlock(out, rows, count, block);
+      } else {
+        interleave(out, rows, count, block * kBlockSteps, (block + 1) * kBlockSteps);
+      }
+      out += blockWords() * count;
+    }
+  }
+
+  /// Of 4 columns the even ones, then the odd ones: the order in which a panel's bytes are widened.
+  static void widenBlock(uint32_t* out, const uint8_t* const* rows, int count, int64_t block) {
+    const auto pair = [](int8_t first, int8_t second) {
+      return static_cast<uint32_t>(static_cast<uint16_t>(first)) |
+             static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16;
+    };
+    for (int row = 0; row < count; ++row) {
+      const auto* const from = reinterpret_cast<const int8_t*>(rows[row]) + block * kBlockColumns;
+      for (int step = 0; step < kBlockSteps; ++step) {
+        const int8_t* const columns = from + 4 * step;
+        out[2 * step * count + row] = pair(columns[0], columns[2]);
+        out[(2 * step + 1) * count + row] = pair(columns[1], columns[3]);
+      }
     }
   }
 
   ActivationLayout activation_;
   MatrixLayout matrix_;
-  bool rowsApart_;
+  TileLayout layout_;
 };
 
 }  // namespace perigee

@@ -57,12 +57,13 @@ class LinearPlan {
   LinearPlan(const LinearJob& job, int threads)
       : job_(&job),
         unit_(usesMatrixUnit(job)),
-        packer_(job.layout.format, job.layout.columns, unit_) {
-    const bool isQ8 = job.layout.format == Format::q8;
-    const int fullRows = isQ8 && !unit_ ? kPackedRowsMax : tileRows(job.layout.format);
-    tiles_ = (job.count + fullRows - 1) / fullRows;
-    expands_ = isQ8 && (unit_ || tiles_ > packedTilesMax(job.layout.type));
-    const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows) * 4);
+        fullRows_(job.layout.format == Format::q8 && !unit_ ? kPackedRowsMax
+                                                            : tileRows(job.layout.format)),
+        tiles_((job.count + fullRows_ - 1) / fullRows_),
+        expands_(job.layout.format == Format::q8 &&
+                 (unit_ || tiles_ > packedTilesMax(job.layout.type))),
+        packer_(job.layout.format, job.layout.columns, tileLayout()) {
+    const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows_) * 4);
     blockTiles_ = std::clamp<int64_t>(kBlockBytesMax / tileBytes, 1, kBlockTilesMax);
     blocks_ = (tiles_ + blockTiles_ - 1) / blockTiles_;
     const int64_t wanted = threads == 1 ? 1 : threads * kTasksPerThread;
@@ -114,10 +115,18 @@ class LinearPlan {
     return job.layout.format != Format::q8 || job.count > kPackedRowsMax;
   }
 
+  TileLayout tileLayout() const {
+    if (unit_) return TileLayout::apart;
+    const bool isWide = expands_ && kWidensSigned && traitsOf(job_->layout.type).isSigned();
+    return isWide ? TileLayout::wide : TileLayout::woven;
+  }
+
   /// Tiles for which the numbers are taken out of their panel again and again: simple ones cost
-  /// less than bytes that are written and read.
+  /// less than bytes that are written and read, unless these are multiplied faster.
   static int64_t packedTilesMax(BlockType type) {
-    return traitsOf(type).scales == ScaleKind::half ? 4 : 1;
+    const BlockTraits traits = traitsOf(type);
+    if (kWidensSigned && traits.isSigned()) return 2;
+    return traits.scales == ScaleKind::half ? 4 : 1;
   }
 
   TileKernel kernel(int rows) const {
@@ -177,9 +186,11 @@ class LinearPlan {
 
   const LinearJob* job_;
   bool unit_;
+  int fullRows_;
+  int64_t tiles_;
   bool expands_;
   TilePacker packer_;
-  int64_t tiles_, blockTiles_, blocks_, runPanels_, runs_;
+  int64_t blockTiles_, blocks_, runPanels_, runs_;
 };
 
 /// The block that a thread's scratch holds packed: one packing serves all of its runs.

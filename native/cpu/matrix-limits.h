@@ -22,6 +22,15 @@ constexpr int kWeightOffset = 128;
 constexpr int kWeightOffset = 0;
 #endif
 
+/// Without vpdpbusd, signed bytes of a panel that several tiles use are widened to 16 bits:
+/// vpmaddubsw needs an unsigned operand, and so the sign of each product moved beforehand. On Zen 4
+/// a tile of 4 rows multiplies 80 instead of 45 G numbers a second.
+#if defined(__AVX2__) && !defined(PERIGEE_DOT_BYTES)
+constexpr bool kWidensSigned = true;
+#else
+constexpr bool kWidensSigned = false;
+#endif
+
 /// Columns that share one scale of q8 activations, and at least one scale of quantised weights.
 constexpr int64_t kBlockColumns = 32;
 /// Columns of the larger blocks of files.

@@ -47,6 +47,7 @@ __attribute__((always_inline)) inline void addSmallSteps(I32 (&sums)[M][kPanelVe
         for (int v = 0; v < kPanelVectors; ++v) {
           const __m256i products = _mm256_maddubs_epi16(weight[v], word);
           pairs[row][v] = i == 0 ? products : _mm256_add_epi16(pairs[row][v], products);
+          makeHere(pairs[row][v]);
         }
       }
     }
@@ -82,6 +83,29 @@ __attribute__((always_inline)) inline void addSignedSteps(I32 (&sums)[M][kPanelV
         const __m256i pairs =
             _mm256_maddubs_epi16(magnitude[v], _mm256_sign_epi8(word, weight[v]));
         sums[row][v] += bitCast<I32>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+        makeHere(sums[row][v]);
+      }
+    }
+  }
+}
+
+/// Adds products of numbers of 16 bits, two columns a word.
+template <int kFirst, int kCount, int M, typename Source>
+__attribute__((always_inline)) inline void addWideSteps(I32 (&sums)[M][kPanelVectors],
+                                                        const Source& weights,
+                                                        const uint32_t* x) {
+#pragma GCC unroll 16
+  for (int step = kFirst; step < kFirst + kCount; ++step) {
+    __m256i weight[kPanelVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kPanelVectors; ++v) weight[v] = bitCast<__m256i>(weights.step(step, v));
+#pragma GCC unroll 8
+    for (int row = 0; row < M; ++row) {
+      const __m256i word = _mm256_set1_epi32(static_cast<int>(x[step * M + row]));
+#pragma GCC unroll 2
+      for (int v = 0; v < kPanelVectors; ++v) {
+        sums[row][v] += bitCast<I32>(_mm256_madd_epi16(weight[v], word));
+        makeHere(sums[row][v]);
       }
     }
   }
@@ -97,6 +121,9 @@ void addSmallSteps(I32 (&sums)[M][kPanelVectors], const Source& weights, const u
 template <int kFirst, int kCount, int M, typename Source>
 void addSignedSteps(I32 (&sums)[M][kPanelVectors], const Source& weights, const uint32_t* x);
 
+template <int kFirst, int kCount, int M, typename Source>
+void addWideSteps(I32 (&sums)[M][kPanelVectors], const Source& weights, const uint32_t* x);
+
 constexpr bool kPairs = false;
 
 #endif
@@ -106,7 +133,9 @@ template <int kLargest, int kFirst, int kCount, int M, typename Source>
 __attribute__((always_inline)) inline void addBlockSteps(I32 (&sums)[M][kPanelVectors],
                                                          const Source& weights,
                                                          const uint32_t* x) {
-  if constexpr (kPairs && kLargest < 255) {
+  if constexpr (Source::kWide) {
+    addWideSteps<kFirst, kCount>(sums, weights, x);
+  } else if constexpr (kPairs && kLargest < 255) {
     addSmallSteps<kLargest, kFirst, kCount>(sums, weights, x);
   } else if constexpr (kPairs) {
     addSignedSteps<kFirst, kCount>(sums, weights, x);
@@ -134,7 +163,7 @@ __attribute__((always_inline)) inline void addScaledColumns(F32 (&totals)[M][kPa
                                                             const Source& weights,
                                                             const uint32_t* x) {
   constexpr PanelShape shape = Source::kShape;
-  constexpr int count = kBlockSteps / shape.scales;
+  constexpr int count = Source::kSteps / shape.scales;
   I32 sums[M][kPanelVectors];
   int32_t rowSums[M];
 #pragma GCC unroll 16
@@ -199,7 +228,7 @@ void multiplyBlocks(const uint32_t* x, const uint32_t* panel, int64_t columns, P
     if constexpr (Source::kShape.scales == 2) {
       addScaledColumns<1>(totals, weights, x);
     }
-    x += (kBlockCorrections + kBlockSteps) * M;
+    x += (kBlockCorrections + Source::kSteps) * M;
   }
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {

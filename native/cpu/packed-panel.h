@@ -73,6 +73,9 @@ struct PanelShape {
   int largest;  // of unsigned bytes; 255: any, signed ones included
   int scales;   // of a group
   bool mins;
+
+  /// Whether an expanded panel has 16-bit numbers.
+  constexpr bool widens() const { return kWidensSigned && largest == 255; }
 };
 
 /// Reads a panel group by group. All methods but `begin` concern the current group.
@@ -81,6 +84,8 @@ class PackedSource {
  public:
   static constexpr BlockTraits kTraits = traitsOf(kType);
   static constexpr PanelShape kShape = {kTraits.largest(), kTraits.scalesPerGroup(), kTraits.mins};
+  static constexpr bool kWide = false;
+  static constexpr int kSteps = kBlockSteps;
 
   explicit PackedSource(const uint32_t* panel)
       : at_(reinterpret_cast<const uint8_t*>(panel)) {}

@@ -61,6 +61,17 @@ inline I32 dotBytes(I32 sum, U32 bytes, U32 signedBytes) {
 }
 #endif
 
+/// Has the compiler make `sum` here. GCC orders a chain of integer additions anew, as a tree, and
+/// then keeps all of its terms in memory.
+template <typename Vector>
+inline void makeHere(Vector& sum) {
+#if defined(__ARM_NEON)
+  __asm__("" : "+w"(sum));
+#else
+  __asm__("" : "+x"(sum));
+#endif
+}
+
 // Loads and stores accept any alignment.
 
 inline F32 load(const float* from) {
