@@ -40,22 +40,28 @@ inline float largestMagnitude(const float* values, int64_t count) {
   return maxLane(largest);
 }
 
+/// The quotients as whole numbers.
+inline I32 quantizeLanes(F32 values, F32 divisor) {
+  // The clamp only acts for subnormal scales, whose own rounding error is large.
+  const F32 quotient = roundEven(values / divisor);
+  return toInt(max(min(quotient, broadcast(127.0f)), broadcast(-127.0f)));
+}
+
+inline void storeBytes(int8_t* out, I32 whole, int lanes) {
+  const I8 bytes = __builtin_convertvector(whole, I8);
+  std::memcpy(out, &bytes, static_cast<size_t>(lanes));
+}
+
 /// Divides and rounds `count` values into `out`; returns the sum of the integers.
 inline int32_t quantizeRun(int8_t* out, const float* values, int64_t count, F32 divisor) {
   I32 sums = {};
   for (int64_t i = 0; i < count; i += kLanes) {
     const int lanes = lanesLeft(count - i);
-
-    // The clamp only acts for subnormal scales, whose own rounding error is large.
-    const F32 quotient = roundEven(loadFirst(values + i, lanes) / divisor);
-    const I32 whole = toInt(max(min(quotient, broadcast(127.0f)), broadcast(-127.0f)));
+    const I32 whole = quantizeLanes(loadFirst(values + i, lanes), divisor);
     sums += whole;
-    const I8 bytes = __builtin_convertvector(whole, I8);
-    std::memcpy(out + i, &bytes, static_cast<size_t>(lanes));
+    storeBytes(out + i, whole, lanes);
   }
-  int32_t total = 0;
-  for (int lane = 0; lane < kLanes; ++lane) total += sums[lane];
-  return total;
+  return sum(sums);
 }
 
 /// Quantises `count` values of one group into `out`; writes the sum of the integers, returns the
@@ -66,9 +72,32 @@ inline float quantizeGroup(int8_t* out, const float* values, int64_t count, int3
   return scale;
 }
 
-/// The same for a group of q8, 32 columns or fewer: the sum of the first 16 integers, and of the
-/// others.
+/// A whole group of q8: the sum of the first 16 integers, and of the others; returns the scale.
+inline float quantizeWholeBlock(int8_t* out, const float* values, int32_t* halfSums) {
+  constexpr int vectors = kBlockColumns / kLanes;
+  F32 lanes[vectors], largest = {};
+#pragma GCC unroll 8
+  for (int v = 0; v < vectors; ++v) {
+    lanes[v] = load(values + v * kLanes);
+    largest = max(abs(lanes[v]), largest);
+  }
+  const float scale = maxLane(largest) / 127.0f;
+  const F32 divisor = broadcast(scale > 0.0f ? scale : 1.0f);
+  I32 sums[2] = {};
+#pragma GCC unroll 8
+  for (int v = 0; v < vectors; ++v) {
+    const I32 whole = quantizeLanes(lanes[v], divisor);
+    sums[v / (vectors / 2)] += whole;
+    storeBytes(out + v * kLanes, whole, kLanes);
+  }
+  halfSums[0] = sum(sums[0]);
+  halfSums[1] = sum(sums[1]);
+  return scale;
+}
+
+/// The same for a group of 32 columns or fewer.
 inline float quantizeBlock(int8_t* out, const float* values, int64_t count, int32_t* halfSums) {
+  if (count == kBlockColumns) return quantizeWholeBlock(out, values, halfSums);
   constexpr int64_t half = kBlockColumns / 2;
   const float scale = largestMagnitude(values, count) / 127.0f;
   const F32 divisor = broadcast(scale > 0.0f ? scale : 1.0f);

@@ -155,15 +155,49 @@ inline F32 sqrt(F32 a) {
 #endif
 }
 
-/// Sum of all lanes: the upper half is added to the lower one, until one lane is left. The order
-/// depends only on the number of lanes.
+#if defined(__AVX512F__) || defined(__AVX2__)
+
+/// The lanes of a vector folded into one, the upper half upon the lower one, until one is left: so
+/// the order depends only on the number of lanes. Lane 0 of the result counts.
+template <typename Fold>
+inline __m128 foldLanes(F32 a, const Fold& fold) {
+#if defined(__AVX512F__)
+  // The forms with a mask: GCC 12 warns about uninitialised memory for the plain ones.
+  const __m256d lower = _mm512_maskz_extractf64x4_pd(0xff, _mm512_castps_pd(a), 0);
+  const __m256d upper = _mm512_maskz_extractf64x4_pd(0xff, _mm512_castps_pd(a), 1);
+  const __m256 eight = fold(_mm256_castpd_ps(lower), _mm256_castpd_ps(upper));
+#else
+  const __m256 eight = a;
+#endif
+  const __m128 four = fold(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = fold(four, _mm_movehl_ps(four, four));
+  return fold(two, _mm_movehdup_ps(two));
+}
+
 inline float sum(F32 a) {
-  float lanes[kLanes];
-  store(lanes, a);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  }
-  return lanes[0];
+  return _mm_cvtss_f32(foldLanes(a, [](auto low, auto high) { return low + high; }));
+}
+
+struct FoldMax {
+  __m256 operator()(__m256 low, __m256 high) const { return _mm256_max_ps(low, high); }
+  __m128 operator()(__m128 low, __m128 high) const { return _mm_max_ps(low, high); }
+};
+
+inline float maxLane(F32 a) { return _mm_cvtss_f32(foldLanes(a, FoldMax())); }
+
+inline int32_t sum(I32 a) {
+  const auto add = [](auto low, auto high) {
+    typedef int32_t Words __attribute__((vector_size(sizeof(low))));
+    return bitCast<decltype(low)>(bitCast<Words>(low) + bitCast<Words>(high));
+  };
+  return _mm_cvtsi128_si32(_mm_castps_si128(foldLanes(bitCast<F32>(a), add)));
+}
+
+#else
+
+inline float sum(F32 a) {
+  const float32x2_t two = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+  return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
 inline float maxLane(F32 a) {
@@ -176,6 +210,10 @@ inline float maxLane(F32 a) {
   }
   return lanes[0];
 }
+
+inline int32_t sum(I32 a) { return vaddvq_s32(bitCast<int32x4_t>(a)); }
+
+#endif
 
 /// Nearest integer, ties to even, for |a| < 2^22: adding 1.5 * 2^23 leaves no fraction bits.
 inline F32 roundEven(F32 a) {
