@@ -1,8 +1,6 @@
 // A panel of quantised weights whose numbers are bytes and whose scales are floats again, for one
 // thread and as long as several tiles of rows use it. Types of the same shape share kernels.
 //
-//   header   one vector of words: the excess of the bytes, which are signed, without any, for a
-//            matrix unit
 //   group    [8][kPanelRows] words of 4 bytes, [scales][kPanelRows] f32, then as many minima where
 //            there are. Where signed bytes are widened (kWidensSigned) two words of 16-bit numbers
 //            stand for one: columns 0 and 2 of a step, then 1 and 3.
@@ -11,9 +9,6 @@
 #include "packed-panel.h"
 
 namespace perigee {
-
-/// Words of the header.
-constexpr int64_t kExpandedHeader = 16;
 
 /// Words of a row for the numbers of a group.
 constexpr int expandedSteps(const PanelShape& shape) {
@@ -33,15 +28,11 @@ class ExpandedSource {
   static constexpr bool kWide = kShape.widens();
   static constexpr int kSteps = expandedSteps(kShape);
 
-  explicit ExpandedSource(const uint32_t* panel)
-      : zero_(static_cast<int>(panel[0])), at_(panel + kExpandedHeader) {}
+  explicit ExpandedSource(const uint32_t* panel) : at_(panel) {}
 
   void begin(int64_t group) {
     if (group > 0) at_ += expandedGroupWords(kShape);
   }
-
-  /// Known before where bytes may be signed.
-  int byteZero() const { return kLargest == 255 ? kWeightOffset : zero_; }
 
   U32 step(int step, int v) const { return words(step, v); }
 
@@ -55,7 +46,6 @@ class ExpandedSource {
  private:
   U32 words(int line, int v) const { return loadWords(at_ + line * kPanelRows + v * kLanes); }
 
-  int zero_;
   const uint32_t* at_;
 };
 

@@ -79,23 +79,21 @@ __attribute__((always_inline)) inline void addScaled(F32 (&totals)[M], const Sou
                                                      const int32_t* sums,
                                                      const uint32_t* corrections) {
   constexpr PanelShape shape = Source::kShape;
+  constexpr int scaleAt = shape.corrections() - 1;
   const F32 scale = weights.scale(kSub, v);
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {
     I32 sum;
     std::memcpy(&sum, sums + row * kLanes, sizeof sum);
-    const F32 scaleX = broadcast(bitCast<float>(corrections[2 * M + row]));
+    const F32 scaleX = broadcast(bitCast<float>(corrections[scaleAt * M + row]));
     totals[row] = fma(toFloat(sum), scale * scaleX, totals[row]);
   }
   if constexpr (shape.mins) {
     const F32 min = weights.min(kSub, v);
 #pragma GCC unroll 16
     for (int row = 0; row < M; ++row) {
-      const auto rowSum = static_cast<int32_t>(shape.scales == 1
-                                                   ? corrections[row] + corrections[M + row]
-                                                   : corrections[kSub * M + row]);
-      const float scaleX = bitCast<float>(corrections[2 * M + row]);
-      totals[row] = fma(min, broadcast(scaleX * static_cast<float>(rowSum)), totals[row]);
+      const float sum = bitCast<float>(corrections[(shape.scales + kSub) * M + row]);
+      totals[row] = fma(min, broadcast(sum), totals[row]);
     }
   }
 }
@@ -138,7 +136,7 @@ void multiplyHalf(const uint32_t* x, const uint32_t* panel, int64_t columns, int
     if constexpr (scales == 2) {
       addScaled<M, 1>(totals, weights, v, made + M * kLanes, corrections);
     }
-    corrections += kBlockCorrections * M;
+    corrections += Source::kShape.corrections() * M;
   }
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) store(out + row * kPanelRows + v * kLanes, totals[row]);

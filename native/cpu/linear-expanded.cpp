@@ -44,16 +44,15 @@ template <BlockType kType>
 void expand(const uint32_t* panel, int64_t columns, uint32_t* out) {
   constexpr PanelShape shape = PackedSource<kType>::kShape;
   constexpr int steps = expandedSteps(shape);
+  constexpr int zero = PackedSource<kType>::kTraits.byteZero();
   PackedSource<kType> weights(panel);
-  out[0] = static_cast<uint32_t>(weights.byteZero());
-  out += kExpandedHeader;
   for (int64_t group = 0; group < blockCount(columns); ++group) {
     weights.begin(group);
     for (int v = 0; v < kPanelVectors; ++v) {
       uint32_t* const to = out + v * kLanes;
 #pragma GCC unroll 8
       for (int step = 0; step < kBlockSteps; ++step) {
-        storeStep<shape.widens()>(to, step, weights.step(step, v), weights.byteZero());
+        storeStep<shape.widens()>(to, step, weights.step(step, v), zero);
       }
 #pragma GCC unroll 2
       for (int sub = 0; sub < shape.scales; ++sub) {
@@ -78,8 +77,7 @@ TileKernel expandedKernel(BlockType type, int rows) {
 
 int64_t expandedWords(BlockType type, int64_t columns) {
   return withBlockType(type, [&](auto kType) {
-    return kExpandedHeader +
-           blockCount(columns) * expandedGroupWords(PackedSource<kType()>::kShape);
+    return blockCount(columns) * expandedGroupWords(PackedSource<kType()>::kShape);
   });
 }
 

@@ -13,12 +13,12 @@
 // addresses, whatever M is, and rows whose stride is a power of two do not conflict in the cache:
 //   f32, bf16   [steps][M] words
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
-//   q8          [groups] ( [M] sums of 16 columns, [M] of the others, [M] scales, [8][M] words )
+//   q8          [groups] ( [corrections][M] (packed-panel.h), [8][M] words )
 //   q8, wide    the same with [16][M] words of 16-bit numbers (expanded-panel.h)
 // A matrix unit reads rows as they are, so bf16 and i8 lie row behind row there:
 //   bf16        [M][rowWords] words
 //   i8          [M][rowWords] words, then [groups] ( [M] offsets, [M] scales )
-//   q8          [M][rowWords] words, then [groups] ( [M] sums, [M] sums, [M] scales )
+//   q8          [M][rowWords] words, then [groups] ( [corrections][M] )
 // An offset is -kWeightOffset times the sum of the row's bytes in the group.
 #pragma once
 
@@ -55,8 +55,8 @@ constexpr int tileRows(Format format) {
   return format == Format::i8 || format == Format::q8 ? 6 : 12;
 }
 
-/// Most rows of q8 that vector instructions multiply; with a matrix unit more rows use that.
-constexpr int kPackedRowsMax = kMatrixUnit ? 4 : tileRows(Format::q8);
+/// Rows of a tile of q8 that vector instructions multiply.
+constexpr int kPackedRowsMax = kMatrixUnit ? 6 : tileRows(Format::q8);
 
 /// The largest of them.
 constexpr int kTileRowsMax = kMatrixUnit ? tileRows(Format::bf16) : tileRows(Format::f32);
@@ -110,9 +110,6 @@ inline TileKernel tileKernel(Format format, int rows) {
   return nullptr;
 }
 
-/// Words of one row's part of a group of q8, before the words of its columns.
-constexpr int kBlockCorrections = 3;
-
 /// How the rows of a tile lie: word by word, row behind row for a matrix unit, or word by word with
 /// 16 bits for each column of q8.
 enum class TileLayout { woven, apart, wide };
@@ -120,8 +117,13 @@ enum class TileLayout { woven, apart, wide };
 /// Packs rows in the layouts above.
 class TilePacker {
  public:
-  TilePacker(Format format, int64_t columns, TileLayout layout)
-      : activation_{format, columns}, matrix_{format, 0, columns}, layout_(layout) {}
+  /// Of the left operands of this matrix.
+  TilePacker(const MatrixLayout& matrix, TileLayout layout)
+      : activation_{matrix.format, matrix.columns},
+        matrix_(matrix),
+        shape_(shapeOf(traitsOf(matrix.type))),
+        byteZero_(traitsOf(matrix.type).byteZero()),
+        layout_(layout) {}
 
   int64_t words(int rows) const {
     const int64_t steps = matrix_.steps(activation_.columns);
@@ -152,7 +154,7 @@ class TilePacker {
   int64_t correctionWords() const {
     switch (activation_.format) {
       case Format::i8: return 2 * groupCount(activation_.columns);
-      case Format::q8: return kBlockCorrections * blockCount(activation_.columns);
+      case Format::q8: return shape_.corrections() * blockCount(activation_.columns);
       default: return 0;
     }
   }
@@ -171,8 +173,8 @@ class TilePacker {
     }
     if (activation_.format == Format::q8) {
       for (int64_t block = 0; block < blockCount(activation_.columns); ++block) {
-        packBlockCorrection(out, rows, count, block);
-        out += kBlockCorrections * count;
+        packBlockCorrections(out, rows, count, block);
+        out += shape_.corrections() * count;
       }
     }
   }
@@ -186,13 +188,20 @@ class TilePacker {
     }
   }
 
-  void packBlockCorrection(uint32_t* out, const uint8_t* const* rows, int count,
-                           int64_t block) const {
+  void packBlockCorrections(uint32_t* out, const uint8_t* const* rows, int count,
+                            int64_t block) const {
     for (int row = 0; row < count; ++row) {
-      const int32_t* const sums = activation_.blockSums(rows[row]) + 2 * block;
-      out[row] = static_cast<uint32_t>(sums[0]);
-      out[count + row] = static_cast<uint32_t>(sums[1]);
-      out[2 * count + row] = bitCast<uint32_t>(activation_.scales(rows[row])[block]);
+      const int32_t* const halves = activation_.blockSums(rows[row]) + 2 * block;
+      const float scale = activation_.scales(rows[row])[block];
+      for (int sub = 0; sub < shape_.scales; ++sub) {
+        const int32_t sum = shape_.scales == 1 ? halves[0] + halves[1] : halves[sub];
+        out[sub * count + row] = static_cast<uint32_t>(-byteZero_ * sum);
+        if (shape_.mins) {
+          out[(shape_.scales + sub) * count + row] =
+              bitCast<uint32_t>(scale * static_cast<float>(sum));
+        }
+      }
+      out[(shape_.corrections() - 1) * count + row] = bitCast<uint32_t>(scale);
     }
   }
 
@@ -221,8 +230,8 @@ class TilePacker {
   /// All groups are whole: rows are padded with zeros.
   void packBlocks(uint32_t* out, const uint8_t* const* rows, int count) const {
     for (int64_t block = 0; block < blockCount(activation_.columns); ++block) {
-      packBlockCorrection(out, rows, count, block);
-      out += kBlockCorrections * count;
+      packBlockCorrections(out, rows, count, block);
+      out += shape_.corrections() * count;
       if (layout_ == TileLayout::wide) {
         widenBlock(out, rows, count, block);
       } else {
@@ -250,6 +259,8 @@ class TilePacker {
 
   ActivationLayout activation_;
   MatrixLayout matrix_;
+  PanelShape shape_;  // q8 alone, as the next one
+  int byteZero_;
   TileLayout layout_;
 };
 

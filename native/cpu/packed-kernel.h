@@ -164,25 +164,24 @@ __attribute__((always_inline)) inline void addScaledColumns(F32 (&totals)[M][kPa
                                                             const uint32_t* x) {
   constexpr PanelShape shape = Source::kShape;
   constexpr int count = Source::kSteps / shape.scales;
+  constexpr int scaleAt = shape.corrections() - 1;
   I32 sums[M][kPanelVectors];
-  int32_t rowSums[M];
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {
-    rowSums[row] = static_cast<int32_t>(shape.scales == 1 ? x[row] + x[M + row]
-                                                           : x[kSub * M + row]);
     // Minus what the excess of the bytes contributes, which the products then add.
-    const I32 first = I32{} - weights.byteZero() * rowSums[row];
+    const I32 first =
+        shape.hasExcess() ? I32{} + static_cast<int32_t>(x[kSub * M + row]) : I32{};
 #pragma GCC unroll 4
     for (int v = 0; v < kPanelVectors; ++v) sums[row][v] = first;
   }
-  addBlockSteps<shape.largest, kSub * count, count>(sums, weights, x + kBlockCorrections * M);
+  addBlockSteps<shape.largest, kSub * count, count>(sums, weights, x + shape.corrections() * M);
 
   F32 scales[kPanelVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kPanelVectors; ++v) scales[v] = weights.scale(kSub, v);
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {
-    const F32 scaleX = broadcast(bitCast<float>(x[2 * M + row]));
+    const F32 scaleX = broadcast(bitCast<float>(x[scaleAt * M + row]));
 #pragma GCC unroll 4
     for (int v = 0; v < kPanelVectors; ++v) {
       totals[row][v] = fma(toFloat(sums[row][v]), scales[v] * scaleX, totals[row][v]);
@@ -194,8 +193,7 @@ __attribute__((always_inline)) inline void addScaledColumns(F32 (&totals)[M][kPa
     for (int v = 0; v < kPanelVectors; ++v) mins[v] = weights.min(kSub, v);
 #pragma GCC unroll 16
     for (int row = 0; row < M; ++row) {
-      const float scaleX = bitCast<float>(x[2 * M + row]);
-      const F32 sum = broadcast(scaleX * static_cast<float>(rowSums[row]));
+      const F32 sum = broadcast(bitCast<float>(x[(shape.scales + kSub) * M + row]));
 #pragma GCC unroll 4
       for (int v = 0; v < kPanelVectors; ++v) {
         totals[row][v] = fma(mins[v], sum, totals[row][v]);
@@ -228,7 +226,7 @@ void multiplyBlocks(const uint32_t* x, const uint32_t* panel, int64_t columns, P
     if constexpr (Source::kShape.scales == 2) {
       addScaledColumns<1>(totals, weights, x);
     }
-    x += (kBlockCorrections + Source::kSteps) * M;
+    x += (Source::kShape.corrections() + Source::kSteps) * M;
   }
 #pragma GCC unroll 16
   for (int row = 0; row < M; ++row) {

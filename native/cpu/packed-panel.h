@@ -68,7 +68,7 @@ inline U32 lookUp(const int8_t* table, U32 at) {
 #endif
 }
 
-/// What a kernel has to know of a panel at compile time.
+/// What a kernel has to know of a panel at compile time, and what rows are packed for it with.
 struct PanelShape {
   int largest;  // of unsigned bytes; 255: any, signed ones included
   int scales;   // of a group
@@ -76,14 +76,26 @@ struct PanelShape {
 
   /// Whether an expanded panel has 16-bit numbers.
   constexpr bool widens() const { return kWidensSigned && largest == 255; }
+
+  /// Words of a row of x for a group, before the words of its columns: for each scale what the
+  /// excess of the bytes contributes, negated (i32), then for each minimum the scale of x times the
+  /// sum of the columns (f32), then the scale of x.
+  constexpr int corrections() const { return scales * (mins ? 2 : 1) + 1; }
+
+  /// Whether bytes that are multiplied have an excess.
+  constexpr bool hasExcess() const { return largest < 255 || kWeightOffset > 0; }
 };
+
+constexpr PanelShape shapeOf(const BlockTraits& traits) {
+  return {traits.largest(), traits.scalesPerGroup(), traits.mins};
+}
 
 /// Reads a panel group by group. All methods but `begin` concern the current group.
 template <BlockType kType>
 class PackedSource {
  public:
   static constexpr BlockTraits kTraits = traitsOf(kType);
-  static constexpr PanelShape kShape = {kTraits.largest(), kTraits.scalesPerGroup(), kTraits.mins};
+  static constexpr PanelShape kShape = shapeOf(kTraits);
   static constexpr bool kWide = false;
   static constexpr int kSteps = kBlockSteps;
 
@@ -103,8 +115,6 @@ class PackedSource {
       at_ += kTraits.superBytes() * kPanelRows;
     }
   }
-
-  int byteZero() const { return kTraits.byteZero(); }
 
   /// The bytes of a step of vector `v`, unsigned and in excess by `byteZero`, or signed where that
   /// is kWeightOffset.
