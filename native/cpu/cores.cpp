@@ -12,6 +12,7 @@
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #elif defined(__APPLE__)
 #include <sys/sysctl.h>
 #endif
@@ -93,6 +94,16 @@ int availableCores() {
 
 void pinToCore(int) {}
 #endif
+
+int64_t level2Bytes() {
+  constexpr int64_t usual = 1 << 20;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+  static const int64_t told = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  // A virtual machine may say anything.
+  if (told > 0) return std::clamp<int64_t>(told, usual / 4, usual * 4);
+#endif
+  return usual;
+}
 
 PERIGEE_EXPORT int32_t perigee_core_count() { return availableCores(); }
 

@@ -1,10 +1,15 @@
 // Processor cores that this process may use.
 #pragma once
 
+#include <cstdint>
+
 namespace perigee {
 
 /// Number of physical cores allowed by the affinity mask and the container's quota; at least 1.
 int availableCores();
+
+/// Bytes of a core's second-level cache, 1 MiB where the system does not tell.
+int64_t level2Bytes();
 
 /// Binds the calling thread to the index-th allowed core. Has no effect where the system forbids
 /// it.

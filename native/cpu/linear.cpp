@@ -4,14 +4,14 @@
 //
 //                   run 0        run 1        run 2           panels of w (kPanelRows outputs)
 //                +-----------+------------+-----------+
-//    block 0     |  task 0   |   task 1   |  task 2   |   up to 16 tiles of x, packed once per
+//    block 0     |  task 0   |   task 1   |  task 2   |   up to 32 tiles of x, packed once per
 //    block 1     |  task 3   |   task 4   |  task 5   |   thread and kept in its L2
 //                +-----------+------------+-----------+
 //    inside a task:  for each panel of the run, for each tile of the block: tile kernel
 //
 // Shapes    x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32. A q8
 //           matrix whose rows differ in type is one job for each type.
-// Work      One task per (block of up to 16 tiles, run of consecutive panels). Each thread packs a
+// Work      One task per (block of up to 32 tiles, run of consecutive panels). Each thread packs a
 //           block's rows once; they stay in its L2 while the panels are streamed. All tiles of the
 //           block use a panel before the next panel is read.
 // Bound     few rows, memory: each weight is read exactly once. Many rows, compute: the multiply
@@ -20,16 +20,17 @@
 //           Prefetching the next panel: on Zen 4, 16 rows take 12 % (i8) and 17 % (bf16) less time.
 // Checked   test/devices/cpu/linear.test.ts, bitwise independent of M; bench/kernels/linear.mjs
 #include <algorithm>
+#include <numeric>
 
+#include "cores.h"
 #include "linear-job.h"
 
 namespace perigee {
 
 namespace {
 
-// A block's packed rows share a 1 MiB L2 with a panel.
-constexpr int64_t kBlockBytesMax = 384 << 10;
-constexpr int64_t kBlockTilesMax = 16;
+// A block's packed rows share the second-level cache with a panel: they have half of it.
+constexpr int64_t kBlockTilesMax = 32;
 // Tasks per thread. More tasks balance better when a thread is descheduled; fewer repeat less
 // packing.
 constexpr int64_t kTasksPerThread = 4;
@@ -64,19 +65,19 @@ class LinearPlan {
                  (unit_ || tiles_ > packedTilesMax(job.layout.type))),
         packer_(job.layout, tileLayout()) {
     const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows_) * 4);
-    blockTiles_ = std::clamp<int64_t>(kBlockBytesMax / tileBytes, 1, kBlockTilesMax);
-    blocks_ = (tiles_ + blockTiles_ - 1) / blockTiles_;
-    const int64_t wanted = threads == 1 ? 1 : threads * kTasksPerThread;
-    const int64_t runsWanted = std::max<int64_t>(1, wanted / std::max<int64_t>(1, blocks_));
-    runPanels_ = std::max<int64_t>(1, (job.layout.panels() + runsWanted - 1) / runsWanted);
-    runs_ = (job.layout.panels() + runPanels_ - 1) / runPanels_;
+    const int64_t tilesMax = std::clamp<int64_t>(level2Bytes() / 2 / tileBytes, 1, kBlockTilesMax);
+    blocks_ = std::max<int64_t>(1, (tiles_ + tilesMax - 1) / tilesMax);
+    runs_ = std::clamp<int64_t>(runsWanted(threads), 1, std::max<int64_t>(1, job.layout.panels()));
   }
 
   int64_t tasks() const { return blocks_ * runs_; }
   int64_t block(int64_t task) const { return task / runs_; }
 
   /// Of the rows of a block.
-  int64_t packedWords() const { return (blockTiles_ * packer_.words(kTileRowsMax) + 15) / 16 * 16; }
+  int64_t packedWords() const {
+    const int64_t tiles = (tiles_ + blocks_ - 1) / blocks_;
+    return (tiles * packer_.words(kTileRowsMax) + 15) / 16 * 16;
+  }
 
   /// Of a panel that tiles share.
   int64_t panelWords() const {
@@ -102,14 +103,23 @@ class LinearPlan {
 
   /// Multiplies a packed block by the panels of the task's run. `expanded`: room for panelWords.
   void multiply(int64_t task, const uint32_t* words, uint32_t* expanded) const {
-    const int64_t first = task % runs_ * runPanels_;
-    const int64_t last = std::min(first + runPanels_, job_->layout.panels());
+    const int64_t run = task % runs_;
+    const int64_t first = run * job_->layout.panels() / runs_;
+    const int64_t last = (run + 1) * job_->layout.panels() / runs_;
     for (int64_t panel = first; panel < last; ++panel) {
       multiplyPanel(task / runs_, panel, panel + 1 < last, words, expanded);
     }
   }
 
  private:
+  /// The tasks are a multiple of the threads, so that none has to wait for the last one.
+  int64_t runsWanted(int threads) const {
+    if (threads == 1) return 1;
+    const int64_t multiple = threads / std::gcd<int64_t>(blocks_, threads);
+    const int64_t together = blocks_ * multiple;
+    return (threads * kTasksPerThread + together - 1) / together * multiple;
+  }
+
   /// Few rows of q8 do not: their weights are read sooner than a panel is expanded. On Granite
   /// Rapids 8 rows of Q4_0 take 2.2 ms instead of 3.5.
   static bool usesMatrixUnit(const LinearJob& job) {
@@ -143,7 +153,7 @@ class LinearPlan {
     return expands_ ? expandedKernel(layout.type, rows) : packedKernel(layout.type, rows);
   }
 
-  int64_t firstTile(int64_t block) const { return std::min(block * blockTiles_, tiles_); }
+  int64_t firstTile(int64_t block) const { return block * tiles_ / blocks_; }
 
   /// Distributes rows evenly over the tiles: 16 rows become 8 + 8, not 12 + 4.
   int64_t firstRow(int64_t tile) const { return tile * job_->count / tiles_; }
@@ -195,7 +205,7 @@ class LinearPlan {
   int64_t tiles_;
   bool expands_;
   TilePacker packer_;
-  int64_t blockTiles_, blocks_, runPanels_, runs_;
+  int64_t blocks_, runs_;
 };
 
 /// The block that a thread's scratch holds packed: one packing serves all of its runs.
