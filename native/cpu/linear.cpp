@@ -4,16 +4,17 @@
 //
 //                   run 0        run 1        run 2           panels of w (kPanelRows outputs)
 //                +-----------+------------+-----------+
-//    block 0     |  task 0   |   task 1   |  task 2   |   up to 32 tiles of x, packed once per
+//    block 0     |  task 0   |   task 1   |  task 2   |   up to 32 tiles of x, packed once or per
 //    block 1     |  task 3   |   task 4   |  task 5   |   thread and kept in its L2
 //                +-----------+------------+-----------+
 //    inside a task:  for each panel of the run, for each tile of the block: tile kernel
 //
 // Shapes    x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32. A q8
 //           matrix whose rows differ in type is one job for each type.
-// Work      One task per (block of up to 32 tiles, run of consecutive panels). Each thread packs a
-//           block's rows once; they stay in its L2 while the panels are streamed. All tiles of the
-//           block use a panel before the next panel is read.
+// Work      One task per (block of up to 32 tiles, run of consecutive panels). Many rows are packed
+//           by all threads beforehand; a few each thread packs for itself, which takes less time
+//           than to wait for others. They stay in its L2 while the panels are streamed. All tiles
+//           of the block use a panel before the next panel is read.
 // Bound     few rows, memory: each weight is read exactly once. Many rows, compute: the multiply
 //           units
 // Versions  With AMX (linear-amx.cpp) up to 16 rows take about the time of one.
@@ -71,12 +72,18 @@ class LinearPlan {
   }
 
   int64_t tasks() const { return blocks_ * runs_; }
+  int64_t tiles() const { return tiles_; }
   int64_t block(int64_t task) const { return task / runs_; }
+  int64_t firstTile(int64_t block) const { return block * tiles_ / blocks_; }
 
   /// Of the rows of a block.
-  int64_t packedWords() const {
-    const int64_t tiles = (tiles_ + blocks_ - 1) / blocks_;
-    return (tiles * packer_.words(kTileRowsMax) + 15) / 16 * 16;
+  int64_t blockWords() const { return (tiles_ + blocks_ - 1) / blocks_ * tileWords(); }
+
+  /// From a packed tile to the next.
+  int64_t tileWords() const {
+    if (tiles_ == 0) return 0;
+    const auto rows = static_cast<int>((job_->count + tiles_ - 1) / tiles_);
+    return (packer_.words(rows) + 15) / 16 * 16;
   }
 
   /// Of a panel that tiles share.
@@ -84,20 +91,24 @@ class LinearPlan {
     return expands_ ? expandedWords(job_->layout.type, job_->layout.columns) : 0;
   }
 
-  /// Packs the rows of a block into `words`.
-  void packBlock(int64_t block, uint32_t* words) const {
+  /// Packs the rows of a tile into `words`.
+  void packTile(int64_t tile, uint32_t* words) const {
     const ActivationLayout activation{job_->layout.format, job_->layout.columns};
     const int64_t rowBytes = activation.rowBytes();
+    const uint8_t* rows[kTileRowsMax];
+    const int64_t first = firstRow(tile);
+    const int count = static_cast<int>(firstRow(tile + 1) - first);
+    for (int row = 0; row < count; ++row) {
+      const int64_t index = job_->xRows == nullptr ? first + row : job_->xRows[first + row];
+      rows[row] = job_->x + index * rowBytes;
+    }
+    packer_.pack(words, rows, count);
+  }
+
+  void packBlock(int64_t block, uint32_t* words) const {
     for (int64_t tile = firstTile(block); tile < firstTile(block + 1); ++tile) {
-      const uint8_t* rows[kTileRowsMax];
-      const int64_t first = firstRow(tile);
-      const int count = static_cast<int>(firstRow(tile + 1) - first);
-      for (int row = 0; row < count; ++row) {
-        const int64_t index = job_->xRows == nullptr ? first + row : job_->xRows[first + row];
-        rows[row] = job_->x + index * rowBytes;
-      }
-      packer_.pack(words, rows, count);
-      words += packer_.words(count);
+      packTile(tile, words);
+      words += tileWords();
     }
   }
 
@@ -153,8 +164,6 @@ class LinearPlan {
     return expands_ ? expandedKernel(layout.type, rows) : packedKernel(layout.type, rows);
   }
 
-  int64_t firstTile(int64_t block) const { return block * tiles_ / blocks_; }
-
   /// Distributes rows evenly over the tiles: 16 rows become 8 + 8, not 12 + 4.
   int64_t firstRow(int64_t tile) const { return tile * job_->count / tiles_; }
 
@@ -179,7 +188,7 @@ class LinearPlan {
       alignas(64) float sums[kTileRowsMax * kPanelRows];
       kernel(count)(words, weight, job_->layout.columns, next, sums);
       finish(sums, first, count, panel);
-      words += packer_.words(count);
+      words += tileWords();
     }
   }
 
@@ -214,26 +223,62 @@ struct alignas(64) Packed {
   int64_t block = -1;
 };
 
-/// Plan of a job, and the number of its first task.
+/// Plan of a job, and the numbers of its first task and of its first tile among those of all jobs.
 struct PlannedJob {
   LinearPlan plan;
   int64_t firstTask;
+  int64_t firstTile;
+  uint32_t* words;  // of the packed tiles, if all threads pack them
 };
+
+// Fewer rows are packed by each thread, and more bytes are not kept. On two threads what the other
+// one packed takes longer to read than to pack.
+constexpr int kSharedThreadsLeast = 4;
+constexpr int64_t kSharedRowsLeast = 48;
+constexpr int64_t kSharedBytesMax = 64 << 20;
 
 }  // namespace
 
 void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
   const int threads = pool.threads();
-  auto* const packed = pool.planScratch<Packed>(
-      threads + (jobCount * static_cast<int64_t>(sizeof(PlannedJob)) + 63) / 64);
+  int64_t rows = 0, sharedWords = 0;
+  for (int64_t job = 0; job < jobCount; ++job) {
+    const LinearPlan plan(jobs[job], threads);
+    rows += jobs[job].count;
+    sharedWords += plan.tiles() * plan.tileWords();
+  }
+  const bool isShared = threads >= kSharedThreadsLeast && rows >= kSharedRowsLeast &&
+                        sharedWords * 4 <= kSharedBytesMax;
+  if (!isShared) sharedWords = 0;
+
+  const int64_t planLines =
+      (jobCount * static_cast<int64_t>(sizeof(PlannedJob)) + kLineBytes - 1) / kLineBytes;
+  auto* const packed = pool.planScratch<Packed>(threads + planLines + sharedWords * 4 / kLineBytes);
   std::fill_n(packed, threads, Packed{});
   auto* const planned = reinterpret_cast<PlannedJob*>(packed + threads);
-  int64_t tasks = 0, packedWords = 0, panelWords = 0;
+  auto* shared = reinterpret_cast<uint32_t*>(packed + threads + planLines);
+  int64_t tasks = 0, tiles = 0, blockWords = 0, panelWords = 0;
   for (int64_t job = 0; job < jobCount; ++job) {
-    new (&planned[job]) PlannedJob{LinearPlan(jobs[job], threads), tasks};
-    tasks += planned[job].plan.tasks();
-    packedWords = std::max(packedWords, planned[job].plan.packedWords());
-    panelWords = std::max(panelWords, planned[job].plan.panelWords());
+    const LinearPlan plan(jobs[job], threads);
+    new (&planned[job]) PlannedJob{plan, tasks, tiles, shared};
+    tasks += plan.tasks();
+    tiles += plan.tiles();
+    if (isShared) {
+      shared += plan.tiles() * plan.tileWords();
+    } else {
+      blockWords = std::max(blockWords, plan.blockWords());
+    }
+    panelWords = std::max(panelWords, plan.panelWords());
+  }
+
+  if (isShared) {
+    pool.parallelFor(tiles, [&](int64_t index, int) {
+      int64_t job = jobCount - 1;
+      while (planned[job].firstTile > index) --job;
+      const int64_t tile = index - planned[job].firstTile;
+      const LinearPlan& plan = planned[job].plan;
+      plan.packTile(tile, planned[job].words + tile * plan.tileWords());
+    });
   }
 
   pool.parallelFor(tasks, [&](int64_t task, int thread) {
@@ -242,12 +287,15 @@ void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
     const LinearPlan& plan = planned[job].plan;
     const int64_t local = task - planned[job].firstTask;
     const int64_t block = plan.block(local);
-    uint32_t* const words = pool.scratch<uint32_t>(packedWords + panelWords, thread);
-    if (packed[thread].job != job || packed[thread].block != block) {
-      plan.packBlock(block, words);
+    uint32_t* const own = pool.scratch<uint32_t>(blockWords + panelWords, thread);
+    const uint32_t* words = own;
+    if (isShared) {
+      words = planned[job].words + plan.firstTile(block) * plan.tileWords();
+    } else if (packed[thread].job != job || packed[thread].block != block) {
+      plan.packBlock(block, own);
       packed[thread] = {job, block};
     }
-    plan.multiply(local, words, words + packedWords);
+    plan.multiply(local, words, own + blockWords);
     if constexpr (kMatrixUnit) releaseMatrixUnit();
   });
 }

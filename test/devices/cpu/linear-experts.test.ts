@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { ActivationKind, Device, MixtureOfExpertsInput, WeightFormat } from "#devices";
 import { ReferenceDevice } from "#devices";
+import { CpuDevice } from "../../../src/devices/cpu/cpu-device.ts";
 import { expectSameBits } from "../../support/same-bits.ts";
 import { activationOf, cpuDevices, randomFloats, sourceOf, worstError } from "./linear-material.ts";
 
@@ -71,7 +72,22 @@ const PROBLEMS: readonly Omit<Problem, "format">[] = [
   { count: 40, experts: 17, expertsPerToken: 8, normalize: false, kind: "relu" },
 ];
 
-describe.for(devices)("mixture of experts on $isa", ({ device }) => {
+describe.for(devices)("mixture of experts on $isa", ({ isa, device }) => {
+  test.for(FORMATS)("gives the same bits where five threads pack its rows: %s", async (format) => {
+    const problem: Problem = {
+      format,
+      count: 90,
+      experts: 6,
+      expertsPerToken: 2,
+      normalize: true,
+      kind: "silu",
+    };
+    const wanted = await mix(device, problem, false);
+    const other = CpuDevice.open({ isa, threads: 5 });
+    expectSameBits(await mix(other, problem, false), wanted);
+    other.dispose();
+  });
+
   test.for(FORMATS.flatMap((format) => PROBLEMS.map((problem) => ({ ...problem, format }))))(
     "equals the definition: $format, $count tokens, $expertsPerToken of $experts",
     async (problem) => {

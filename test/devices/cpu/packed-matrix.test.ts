@@ -134,11 +134,13 @@ describe.for(devices)("matrices of blocks on $isa", ({ isa, device }) => {
 
   test("have the same bits on any number of threads", async () => {
     const source = randomSource("Q5_K", 200, 13);
-    const wanted = await multiply(device, { count: 19, weight: pack(device, source) });
-    for (const threads of [1, 3]) {
-      const other = CpuDevice.open({ isa, threads });
-      expectSameBits(await multiply(other, { count: 19, weight: pack(other, source) }), wanted);
-      other.dispose();
+    for (const count of [19, 75]) {
+      const wanted = await multiply(device, { count, weight: pack(device, source) });
+      for (const threads of [1, 3, 5]) {
+        const other = CpuDevice.open({ isa, threads });
+        expectSameBits(await multiply(other, { count, weight: pack(other, source) }), wanted);
+        other.dispose();
+      }
     }
   });
 
