@@ -9,19 +9,17 @@
  * the file is larger than the last cache (qwen15). --isa limits our instructions, --peer-isa leaves
  * llama.cpp only that variant of its CPU library.
  */
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readFlags } from "../tools/flags.mjs";
-import { busyTicks, describeMachine, median } from "./machine.mjs";
+import { describeMachine, median } from "./machine.mjs";
 import { installPeer, limitPeer } from "./peer/install.mjs";
-import { writeRandomModel } from "./random-gguf.mjs";
 import { SHAPES } from "./shapes.mjs";
+import { modelFile, prefersFlashAttention, ratesOf, round, runOurs, runPeer } from "./sides.mjs";
 import { WORK } from "./work.mjs";
 
-const MS_PER_TICK = 10;
 const here = fileURLToPath(new URL(".", import.meta.url));
 const { values: flags } = readFlags({
   options: {
@@ -41,70 +39,15 @@ const { values: flags } = readFlags({
 const { threads, reps, rounds, prompts, streams } = flags;
 const work = { ...WORK, prompts, streams };
 
-function modelFile(shape, type) {
-  const folder = `${here}.cache`;
-  mkdirSync(folder, { recursive: true });
-  const file = `${folder}/${shape}-${type}.gguf`;
-  if (!existsSync(file)) {
-    console.error(`writing ${file}`);
-    writeRandomModel(SHAPES[shape], shape, { [type]: file }, { deviation: 0.02 });
-  }
-  return file;
-}
-
-/** Runs one side in a process of its own; how much others used of the machine goes with it. */
-function measure(script, options, environment = {}) {
-  const ticksBefore = busyTicks();
-  const begun = performance.now();
-  const output = execFileSync(
-    process.execPath,
-    [`${here}${script}`, JSON.stringify({ ...options, work })],
-    {
-      env: { ...process.env, ...environment },
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "inherit"],
-      maxBuffer: 1 << 26,
-    },
-  );
-  const seconds = (performance.now() - begun) / 1000;
-  const busySeconds = ((busyTicks() - ticksBefore) * MS_PER_TICK) / 1000;
-  const last = output.trim().split("\n").at(-1);
-  return { ...JSON.parse(last), seconds, busyCores: busySeconds / seconds };
-}
-
-function runPeer(common, flashAttention, times) {
-  return measure(
-    "peer/run.mjs",
-    { ...common, reps: times, warmups: times > 1 ? 1 : 0, flashAttention },
-    { UV_THREADPOOL_SIZE: "1" },
-  );
-}
-
-/** Tries both of the peer's attention settings once: the faster one is measured. */
-function bestAttention(common) {
-  const score = ({ results }) =>
-    Object.values(results).reduce((product, { median: rate }) => product * rate, 1);
-  const [on, off] = [true, false].map((setting) => score(runPeer(common, setting, 1)));
-  return on >= off;
-}
-
-/** All rates of several runs, by the name of the work. */
-function ratesOf(runs) {
-  const names = Object.keys(runs[0].results);
-  return Object.fromEntries(
-    names.map((name) => [name, runs.flatMap(({ results }) => results[name].all)]),
-  );
-}
-
 function compare(name, file, vocabulary) {
-  const common = { threads, reps, vocabulary, file };
-  const flashAttention = bestAttention(common);
+  const common = { threads, reps, vocabulary, file, work };
+  const flashAttention = prefersFlashAttention(common);
   const mine = [];
   const theirs = [];
-  for (let round = 0; round < rounds; round++) {
-    console.error(`${name}: round ${round + 1} of ${rounds}`);
-    mine.push(measure("ours.mjs", { ...common, isa: flags.isa ?? null }));
-    theirs.push(runPeer(common, flashAttention, reps));
+  for (let at = 0; at < rounds; at++) {
+    console.error(`${name}: round ${at + 1} of ${rounds}`);
+    mine.push(runOurs(common, flags.isa));
+    theirs.push(runPeer(common, flashAttention));
   }
   const [ours, peer] = [ratesOf(mine), ratesOf(theirs)];
   const rows = Object.keys(ours).map((each) => ({
@@ -132,10 +75,6 @@ function shareOfReadSpeed(file, rates, runs) {
   const GBs = (median(rates) * statSync(file).size) / 1e9;
   const readGBs = median(runs.map((run) => run.readGBs));
   return { GBs: round(GBs), readGBs: round(readGBs), share: round(GBs / readGBs, 2) };
-}
-
-function round(value, digits = 1) {
-  return Number(value.toFixed(digits));
 }
 
 installPeer();
