@@ -3,6 +3,11 @@
 // The calling thread runs tasks too. Between the ops of a step workers spin for tens of
 // microseconds, then sleep, so that an idle engine uses no processor time.
 //
+// Where other processes want the same cores, a worker that loses its core in the middle of a task
+// keeps all threads waiting until it has the core again, milliseconds later. So workers offer their
+// core between two tasks, sooner than the system would take it: the calling thread goes on alone
+// meanwhile. A core that no other process wants is given back at once.
+//
 // The assignment of tasks to threads is not deterministic. The result of an op must not depend on
 // it.
 #pragma once
@@ -75,7 +80,8 @@ class ThreadPool {
 
   void run(int64_t tasks, Call call, const void* context);
   void work(int thread);
-  void runTasks(int thread);
+  template <typename Before>
+  void runTasks(int thread, const Before& beforeTask);
   bool waitForWork(uint32_t seen);
 
   // Written before `remaining_` is published, and unchanged until all tasks are completed.
