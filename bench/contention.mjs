@@ -34,10 +34,13 @@ const { values: flags } = readFlags({
 });
 const { threads, reps, prompts, streams } = flags;
 
+/** Never waits; ends with its parent. */
+const BUSY = "for (const parent = process.ppid; process.ppid === parent; );";
+
 /** Runs `body` while `count` processes keep a core busy each, as far as they get one. */
 function beside(count, body) {
   const busy = Array.from({ length: count }, () =>
-    spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" }),
+    spawn(process.execPath, ["-e", BUSY], { stdio: "ignore" }),
   );
   try {
     return body();
