@@ -40,9 +40,6 @@ class ExpandedSource {
 
   F32 min(int sub, int v) const { return bitCast<F32>(words(kSteps + kScales + sub, v)); }
 
-  /// The words of the group.
-  const uint32_t* words() const { return at_; }
-
  private:
   U32 words(int line, int v) const { return loadWords(at_ + line * kPanelRows + v * kLanes); }
 

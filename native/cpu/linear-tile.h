@@ -58,7 +58,7 @@ constexpr int tileRows(Format format) {
 /// Rows of a tile of q8 that vector instructions multiply.
 constexpr int kPackedRowsMax = kMatrixUnit ? 6 : tileRows(Format::q8);
 
-/// The largest of them.
+/// Rows of the largest tile of any format.
 constexpr int kTileRowsMax = kMatrixUnit ? tileRows(Format::bf16) : tileRows(Format::f32);
 
 /// Memory to prefetch while a tile is computed: one address per step.

@@ -45,13 +45,10 @@ bool spinUntil(const Ready& ready) {
 /// Offers this thread's core to others from time to time.
 class CoreOffer {
  public:
-  /// To be called when the thread has just got a core.
-  void restart() { since_ = std::chrono::steady_clock::now(); }
-
   void make() {
     if (std::chrono::steady_clock::now() - since_ < kOfferAfter) return;
     std::this_thread::yield();
-    restart();
+    since_ = std::chrono::steady_clock::now();
   }
 
  private:
