@@ -1,13 +1,14 @@
 /**
- * node bench/divergence.mjs --model FILE.gguf [--formats q8,bf16] [--isa avx2] [--texts 10]
- *     [--tokens 120] [--without-peer] [--out FILE]
+ * node bench/divergence.mjs (--model FILE.gguf | --random q4_0,q4_k_m|all) [--formats q8,bf16]
+ *     [--isa avx2] [--texts 10] [--tokens 120] [--without-peer] [--out FILE]
  *
  * What fewer bits cost a model: how far the distribution of each next token is from that of the
  * file's dequantised weights in float32, teacher-forced on the float32 model's own answers to chats
  * (or random tokens, where a model has no chat template). For each format here, and for llama.cpp
  * on the same file and positions: mean Kullback-Leibler divergence, how often the likeliest token
- * is the same, and how much the perplexity grows. llama.cpp's API takes more than a second for the
- * logits of a position.
+ * is the same, and how much the perplexity grows. `--random`: small files of these types, whose
+ * weights have a standard deviation of 0.02; `all` types of blocks and mixtures. llama.cpp's API
+ * takes more than a second for the logits of a position of a large vocabulary.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,15 +17,19 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
+import { BLOCK_TYPES } from "./gguf-blocks.mjs";
 import { eachLogits } from "./logits.mjs";
-import { describeMachine } from "./machine.mjs";
+import { commandLine, describeMachine } from "./machine.mjs";
 import { installPeer } from "./peer/install.mjs";
+import { writeRandomModel } from "./random-gguf.mjs";
+import { SHAPES } from "./shapes.mjs";
 import { randomTokens } from "./work.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const { values: flags } = readFlags({
   options: {
     model: { type: "string" },
+    random: { type: "string" },
     formats: { type: "string", default: "q8,bf16" },
     isa: { type: "string" },
     texts: { type: "number", default: 10, min: 1 },
@@ -33,8 +38,8 @@ const { values: flags } = readFlags({
     out: { type: "string" },
   },
 });
-if (flags.model === undefined) {
-  console.error("Cannot compare: --model FILE.gguf is wanted");
+if ((flags.model === undefined) === (flags.random === undefined)) {
+  console.error("Cannot compare: either --model FILE.gguf or --random TYPES is wanted");
   process.exit(2);
 }
 
@@ -54,8 +59,8 @@ const SUBJECTS = [
 ];
 
 /** Token ids of whole chats: the prompt, and the float32 model's answer to it. */
-async function chats() {
-  const llm = await LLM.load(flags.model, { device: "cpu", dtype: "float32" });
+async function chats(file) {
+  const llm = await LLM.load(file, { device: "cpu", dtype: "float32" });
   const sampling = { temperature: 0, maxTokens: flags.tokens, ignoreEos: true };
   try {
     if (llm.info.hasChatTemplate) {
@@ -130,16 +135,20 @@ class Divergence {
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-divergence-"));
 const place = (index, row) => join(folder, `${index}-${row}`);
-try {
-  const texts = (await chats()).map(({ ids }) => ids);
-  const common = { file: flags.model, isa: flags.isa ?? null, texts };
+
+function logProbabilities(path) {
+  const bytes = readFileSync(path);
+  return logSoftmax(new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4));
+}
+
+/** What each format, and llama.cpp, lose of `file`. */
+async function divergences(file) {
+  const texts = (await chats(file)).map(({ ids }) => ids);
+  const common = { file, isa: flags.isa ?? null, texts };
   await eachLogits({ ...common, format: "f32" }, (logits, row, index) => {
     writeFileSync(place(index, row), Buffer.from(logits.slice().buffer));
   });
-  const there = (row, index) => {
-    const bytes = readFileSync(place(index, row));
-    return logSoftmax(new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4));
-  };
+  const there = (row, index) => logProbabilities(place(index, row));
   const results = {};
   for (const format of flags.formats.split(",")) {
     const divergence = new Divergence();
@@ -147,33 +156,52 @@ try {
       divergence.add(there(row, index), logSoftmax(logits), texts[index][row + 1]);
     });
     results[format] = divergence.summary();
-    console.error(format, JSON.stringify(results[format]));
   }
-  if (!flags["without-peer"]) {
-    installPeer();
-    const asked = join(folder, "texts.json");
-    writeFileSync(asked, JSON.stringify(texts));
-    execFileSync(
-      process.execPath,
-      [`${here}peer/logits.mjs`, flags.model, asked, join(folder, "peer-")],
-      { stdio: ["ignore", "ignore", "inherit"] },
-    );
-    const divergence = new Divergence();
-    for (const [index, text] of texts.entries()) {
-      for (let row = 0; row < text.length; row++) {
-        const bytes = readFileSync(join(folder, `peer-${index}-${row}`));
-        const logits = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-        divergence.add(there(row, index), logSoftmax(logits), text[row + 1]);
-      }
+  if (flags["without-peer"]) return results;
+  const asked = join(folder, "texts.json");
+  writeFileSync(asked, JSON.stringify(texts));
+  execFileSync(process.execPath, [`${here}peer/logits.mjs`, file, asked, join(folder, "peer-")], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const divergence = new Divergence();
+  for (const [index, text] of texts.entries()) {
+    for (let row = 0; row < text.length; row++) {
+      const other = logProbabilities(join(folder, `peer-${index}-${row}`));
+      divergence.add(there(row, index), other, text[row + 1]);
     }
-    results["llama.cpp"] = divergence.summary();
   }
-  const name = flags.model.split("/").at(-1);
-  console.log(name);
-  console.table(results);
+  results["llama.cpp"] = divergence.summary();
+  for (const format of flags.formats.split(",")) {
+    const ratio = results[format].meanKl / results["llama.cpp"].meanKl;
+    results[format].klOverPeer = Number(ratio.toFixed(3));
+  }
+  return results;
+}
+
+/** Small random files of the types asked for, one after another. */
+function* randomFiles() {
+  const all = [...Object.keys(BLOCK_TYPES), "q4_k_m", "q5_k_m"];
+  for (const type of flags.random === "all" ? all : flags.random.split(",")) {
+    const path = join(folder, `random-${type}.gguf`);
+    writeRandomModel(SHAPES.blocks, `random ${type}`, { [type]: path }, { deviation: 0.02 });
+    yield path;
+    rmSync(path);
+  }
+}
+
+try {
+  if (!flags["without-peer"]) installPeer();
+  const models = {};
+  for (const file of flags.model === undefined ? randomFiles() : [flags.model]) {
+    const results = await divergences(file);
+    const name = file.split("/").at(-1);
+    models[name] = results;
+    console.log(name);
+    console.table(results);
+  }
   if (flags.out !== undefined) {
     mkdirSync(dirname(flags.out), { recursive: true });
-    const report = { machine: describeMachine(), model: name, results };
+    const report = { command: commandLine(), machine: describeMachine(), models };
     writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
   }
 } finally {

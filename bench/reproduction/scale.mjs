@@ -3,8 +3,9 @@
  *   [--seed 1] [--trace FILE] [--out FILE]
  *
  * What simulating costs: requests (`hour`: the conversation trace) on so many workers, half of them
- * for prompts, with requests coming as often per worker as on the paper's 16. CPU seconds of one
- * process per row (its machine may be shared), events a second, and the most memory it held.
+ * for prompts, with requests coming as often per worker as on the paper's 16. Seconds of one process
+ * per row by the clock and of processor time (which counts V8's helper threads, too, and less of
+ * other work), events a second of processor time, and the most memory it held.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -40,11 +41,12 @@ async function measure(row) {
     ...{ prefillNodes: nodes / 2, decodeNodes: nodes / 2 },
     conductor: ConductorConfig.parse({}),
   });
+  const wallS = Number((performance.now() / 1000).toFixed(1));
   const { user, system } = process.cpuUsage();
   const seconds = (user + system) / 1e6;
   return {
     ...{ load, workers: nodes, requests: result.requests, completed: result.completed },
-    ...{ events: result.events, cpuS: Number(seconds.toFixed(1)) },
+    ...{ events: result.events, wallS, cpuS: Number(seconds.toFixed(1)) },
     eventsPerS: Math.round(result.events / seconds),
     memoryGb: Number((process.resourceUsage().maxRSS / 2 ** 20).toFixed(2)),
     ...{ ttftS: result.ttftMs.mean / 1000, hitRate: result.hitRate },

@@ -48,8 +48,11 @@ class CoreOffer {
   void make() {
     if (std::chrono::steady_clock::now() - since_ < kOfferAfter) return;
     std::this_thread::yield();
-    since_ = std::chrono::steady_clock::now();
+    restart();
   }
+
+  /// For a thread that just slept, which left the core to others.
+  void restart() { since_ = std::chrono::steady_clock::now(); }
 
  private:
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
@@ -131,20 +134,23 @@ void ThreadPool::runTasks(int thread, const Before& beforeTask) {
 void ThreadPool::work(int thread) {
   uint32_t seen = 0;
   CoreOffer offer;
-  while (waitForWork(seen)) {
+  while (waitForWork(seen, [&] { offer.restart(); })) {
     seen = epoch_.load();
     runTasks(thread, [&] { offer.make(); });
   }
 }
 
-/// Returns when the epoch differs from `seen`; false when the pool is stopping.
-bool ThreadPool::waitForWork(uint32_t seen) {
+/// Returns when the epoch differs from `seen`; false when the pool is stopping. Calls `slept()`
+/// after a sleep.
+template <typename Slept>
+bool ThreadPool::waitForWork(uint32_t seen, const Slept& slept) {
   const auto changed = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
   if (!spinUntil(changed)) {
     sleepers_.fetch_add(1);
     std::unique_lock<std::mutex> lock(mutex_);
     wake_.wait(lock, [&] { return epoch_.load() != seen; });
     sleepers_.fetch_sub(1);
+    slept();
   }
   return !stopping_.load();
 }

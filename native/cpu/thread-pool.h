@@ -82,7 +82,8 @@ class ThreadPool {
   void work(int thread);
   template <typename Before>
   void runTasks(int thread, const Before& beforeTask);
-  bool waitForWork(uint32_t seen);
+  template <typename Slept>
+  bool waitForWork(uint32_t seen, const Slept& slept);
 
   // Written before `remaining_` is published, and unchanged until all tasks are completed.
   Call call_ = nullptr;
