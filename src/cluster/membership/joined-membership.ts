@@ -39,6 +39,10 @@ export class JoinedMembership implements Membership {
     for (const part of this.#parts) part.learnRole(id, told);
   }
 
+  heard(member: Member): void {
+    for (const part of this.#parts) part.heard?.(member);
+  }
+
   async close(): Promise<void> {
     for (const remove of this.#removers) remove();
     this.#book.close();

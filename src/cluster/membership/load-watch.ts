@@ -16,8 +16,8 @@ export interface LoadWatchOptions {
 }
 
 /**
- * Asks every worker of Perigee that is a member for its load, and learns its role by the way. A
- * worker that does not answer is not asked again before the question has failed: others' loads are
+ * Asks every worker of Perigee that is a member for its load, and learns its role and state by the
+ * way, so that a membership that asks the same has to do so no more. A worker that does not answer is not asked again before the question has failed: others' loads are
  * not late for it.
  */
 export class LoadWatch {
@@ -55,6 +55,9 @@ export class LoadWatch {
         ...(http !== undefined && { http }),
       });
       const isSame = report?.info.epoch === info.epoch;
+      if (isSame && !signal.aborted) {
+        this.#membership.heard?.({ info: report.info, state: report.state });
+      }
       const { role, roleEpoch } = report?.info ?? info;
       if (isSame && role !== undefined && roleEpoch !== undefined && !signal.aborted) {
         this.#membership.learnRole(info.id, { epoch: info.epoch, role, roleEpoch });

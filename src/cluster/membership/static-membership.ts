@@ -52,6 +52,11 @@ export class StaticMembership implements Membership {
     this.#book.learnRole(id, told);
   }
 
+  /** Checks of that worker wait from now on [CL264]. */
+  heard(member: Member): void {
+    this.#workers.find(({ url }) => url === member.info.id)?.heard(member);
+  }
+
   async close(): Promise<void> {
     this.#book.close();
     await Promise.all(this.#workers.map((worker) => worker.close()));

@@ -36,6 +36,8 @@ export class StaticWorker {
   /** Null: it has not answered yet. */
   #member: Member | null = null;
   #failures = 0;
+  /** When someone else heard of it last, by `performance.now()`. */
+  #heardMs = Number.NEGATIVE_INFINITY;
   #starts = 0;
   #checks = 0;
   /** What was said since it was well: while it starts, one reason follows another and back. */
@@ -48,6 +50,19 @@ export class StaticWorker {
     this.#done = this.#run();
   }
 
+  get url(): string {
+    return this.#target.url;
+  }
+
+  /** It answered someone else: as good as a check, but for one that is held to be away. */
+  heard(member: Member): void {
+    const { state, info } = this.#member ?? {};
+    if (state === undefined || state === "unreachable" || this.#failures > 0) return;
+    if (info?.epoch !== member.info.epoch) return;
+    this.#heardMs = performance.now();
+    this.#tell(member);
+  }
+
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#done;
@@ -55,6 +70,11 @@ export class StaticWorker {
 
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
+      const restMs = this.#heardMs + this.#checkMs - performance.now();
+      if (restMs > 0) {
+        await this.#sleep(restMs);
+        continue;
+      }
       try {
         await this.#check();
         this.#failures = 0;

@@ -118,6 +118,11 @@ export interface Membership {
   listen(listener: MembershipListener): () => void;
   /** The worker said so itself, to one who asked it: it is known before it is announced. */
   learnRole(id: string, told: ToldRole): void;
+  /**
+   * A worker told another one who asked it what it is: it need not be asked for that soon. Absent:
+   * members are known without being asked.
+   */
+  heard?(member: Member): void;
   close(): Promise<void>;
 }
 

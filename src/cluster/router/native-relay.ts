@@ -40,7 +40,7 @@ export interface Loan {
 }
 
 /** Rarer looks cost less; books and deadlines need no better times. */
-const TELL_MS = 50;
+const TELL_MS = 100;
 const TOLD_MAX = 1024;
 const TOLD_WORDS = 3;
 const HEADER_WORDS = 5;

@@ -1,8 +1,8 @@
 /** Workers that are given by address: our own, other engines', and what is no worker at all. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { StaticMembership } from "#cluster";
-import { SaidOnce } from "#cluster/http";
+import { LoadWatch, type Member, StaticMembership } from "#cluster";
+import { SaidOnce, WorkerHttp, type WorkerQuestion } from "#cluster/http";
 import { type RunningServer, startServer } from "#server";
 import { membershipContract } from "../../contracts/membership.ts";
 import { type Answers, FOREIGN, serveForeign } from "../../support/foreign-server.ts";
@@ -240,6 +240,75 @@ test("[CL56] a worker with a secret answers those who know it", async () => {
   await until("it joins", () => right.membership.workers.size === 1);
   await sleep(3 * CHECK_MS);
   expect(wrong.membership.workers.size).toBe(0);
+});
+
+/** Counts questions. */
+class CountingHttp extends WorkerHttp {
+  asked = 0;
+
+  override ask(url: string, question: WorkerQuestion) {
+    this.asked++;
+    return super.ask(url, question);
+  }
+}
+
+/** One worker that is well, and what asks it. */
+async function heardWorker() {
+  const server = await serveOwn(0);
+  const http = new CountingHttp();
+  const urls = [server.url];
+  const membership = new StaticMembership({ urls, warn: () => {}, checkMs: 4 * CHECK_MS, http });
+  closing.unshift(() => membership.close());
+  await until("it joins", () => membership.workers.size === 1);
+  const stateNow = () => membership.workers.get(server.url)?.state;
+  const member = membership.workers.get(server.url);
+  if (member === undefined) throw new Error("no member");
+  return { server, http, membership, member, stateNow };
+}
+
+/** Hears of a worker for five times as long as between two checks. */
+async function hearOften(membership: StaticMembership, member: Member): Promise<void> {
+  for (let at = 0; at < 80; at++) {
+    membership.heard(member);
+    await sleep(CHECK_MS / 4);
+  }
+}
+
+test("[CL264] a worker that others hear of is not asked, and is asked again when they do not", async () => {
+  const { http, membership, member, stateNow } = await heardWorker();
+  const before = http.asked;
+  await hearOften(membership, member);
+  // Five times without; once where this test itself is late.
+  expect(http.asked - before).toBeLessThanOrEqual(1);
+  membership.heard({ ...member, state: "draining" });
+  expect(stateNow()).toBe("draining");
+  await until("it is asked itself", () => stateNow() === "ready");
+});
+
+test("[CL264] one that is away, or another one at its address, is asked all the same", async () => {
+  const { server, membership, member, stateNow } = await heardWorker();
+  membership.heard({ info: { ...member.info, epoch: "another" }, state: "draining" });
+  expect(stateNow()).toBe("ready");
+  await stop(server);
+  await until("it is away", () => stateNow() === "unreachable");
+  membership.heard(member);
+  expect(stateNow()).toBe("unreachable");
+});
+
+test("[CL264] who follows its load hears of it", async () => {
+  const { http, membership, member } = await heardWorker();
+  const heard: Member[] = [];
+  const listener = membership.heard.bind(membership);
+  membership.heard = (told) => {
+    heard.push(told);
+    listener(told);
+  };
+  const watched = new LoadWatch(membership, {
+    ...{ secret: null, http, intervalMs: CHECK_MS, onLoad: () => {} },
+  });
+  closing.unshift(async () => watched.close());
+  await until("it is heard of", () => heard.length > 2);
+  expect(heard[0]).toEqual(member);
 });
 
 test.each(["10.0.0.7:8000", "ftp://x", "", "http://x?key=1"])("[CL50] %j is no address", (url) => {
