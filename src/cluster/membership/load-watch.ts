@@ -17,8 +17,8 @@ export interface LoadWatchOptions {
 
 /**
  * Asks every worker of Perigee that is a member for its load, and learns its role and state by the
- * way, so that a membership that asks the same has to do so no more. A worker that does not answer is not asked again before the question has failed: others' loads are
- * not late for it.
+ * way, so that a membership need not ask the same. A worker that does not answer is not asked again
+ * before the question has failed: others' loads are not late for it.
  */
 export class LoadWatch {
   readonly #membership: Membership;

@@ -266,7 +266,7 @@ async function heardWorker() {
   return { server, http, membership, member, stateNow };
 }
 
-/** Hears of a worker for five times as long as between two checks. */
+/** A membership is told of a worker for five times as long as between two checks. */
 async function hearOften(membership: StaticMembership, member: Member): Promise<void> {
   for (let at = 0; at < 80; at++) {
     membership.heard(member);
@@ -274,7 +274,7 @@ async function hearOften(membership: StaticMembership, member: Member): Promise<
   }
 }
 
-test("[CL264] a worker that others hear of is not asked, and is asked again when they do not", async () => {
+test("[CL264] a worker that was told of is not asked before a while without such news", async () => {
   const { http, membership, member, stateNow } = await heardWorker();
   const before = http.asked;
   await hearOften(membership, member);
@@ -295,7 +295,7 @@ test("[CL264] one that is away, or another one at its address, is asked all the 
   expect(stateNow()).toBe("unreachable");
 });
 
-test("[CL264] who follows its load hears of it", async () => {
+test("[CL264] the load watch tells what a worker said", async () => {
   const { http, membership, member } = await heardWorker();
   const heard: Member[] = [];
   const listener = membership.heard.bind(membership);
