@@ -3,9 +3,9 @@
  *   [--seed 1] [--trace FILE] [--out FILE]
  *
  * What simulating costs: requests (`hour`: the conversation trace) on so many workers, half of them
- * for prompts, with requests coming as often per worker as on the paper's 16. Seconds of one process
- * per row by the clock and of processor time (which counts V8's helper threads, too, and less of
- * other work), events a second of processor time, and the most memory it held.
+ * for prompts, with requests coming as often per worker as on the paper's 16. Seconds of one
+ * process per row by the clock and of processor time (which counts V8's helper threads, too, and
+ * less of other work), events a second of processor time, and the most memory it held.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
