@@ -17,6 +17,8 @@ const ENDED_MAX = 32;
 const CELLS_MAX = 1536;
 /** A look keeps the engine's thread: at most this share of the time goes to looks. */
 const LOOK_SHARE = 0.005;
+/** A page that goes to another view leaves and comes back: what ends meanwhile is told then. */
+const LEFT_MS = 2000;
 /** Least time between two looks at the levels. */
 const LOOK_EVERY_MS = 500;
 
@@ -44,12 +46,14 @@ interface Watch {
 
 /**
  * The stream of the server's state. The state is collected once a tick for all viewers together,
- * and only while there are some: without viewers nothing listens and no timer runs.
+ * and only while there are some, and 2 s longer: then nothing listens and no timer runs.
  */
 export class LiveFeed {
   readonly #parts: FeedParts;
   readonly #viewers: Viewers;
   #watch: Watch | null = null;
+  /** When the last viewer left. */
+  #leftMs = 0;
   #ended: EndedNews[] = [];
   #endedMore = 0;
   /** The look under way, or not due yet. */
@@ -82,7 +86,7 @@ export class LiveFeed {
     }
     return () => {
       leave();
-      if (this.#viewers.count === 0) this.#end();
+      this.#leftMs = performance.now();
     };
   }
 
@@ -122,6 +126,10 @@ export class LiveFeed {
   #tick(): void {
     const watch = this.#watch;
     if (watch === null) return;
+    if (this.#viewers.count === 0) {
+      if (performance.now() - this.#leftMs >= LEFT_MS) this.#end();
+      return;
+    }
     this.#take(watch.requests.take());
     this.#parts.askOthers((news) => this.#take(news));
     const stats = this.#parts.model.stats();

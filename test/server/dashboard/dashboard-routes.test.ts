@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { CacheAsk, CacheReport, ServedModel, TimedLook } from "#engine";
 import { TreeLook } from "../../../src/server/dashboard/tree-look.ts";
@@ -74,6 +75,27 @@ test("nothing listens to the model while no page is open", async () => {
   expect(model.listenerCount).toBe(before + 2);
   for (const reader of readers) await reader.close();
   await expect.poll(() => model.listenerCount, { timeout: 10_000 }).toBe(before);
+});
+
+test("a page that goes to another view misses no request that ends meanwhile", async () => {
+  const { get, post } = await serveToy();
+  const ended: unknown[] = [];
+  const next = async (reader: SseReader): Promise<void> => {
+    const message = await nextNamed(reader, "now");
+    if (Array.isArray(message.ended)) ended.push(...message.ended);
+  };
+  const before = new SseReader(await get("/dashboard/events"));
+  await next(before);
+  await post("/v1/completions", { prompt: "one two", max_tokens: 6 });
+  await before.close();
+  // Longer than a tick: no message of the time between goes anywhere.
+  await sleep(600);
+  await post("/v1/completions", { prompt: "three four five", max_tokens: 6 });
+  const after = new SseReader(await get("/dashboard/events?view=cache"));
+  await next(after);
+  await next(after);
+  await after.close();
+  expect(ended).toHaveLength(2);
 });
 
 test("only as many pages may be open as the operator says", async () => {
