@@ -17,7 +17,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
-import { BLOCK_TYPES } from "./gguf-blocks.mjs";
+import { BLOCK_FILE_TYPES } from "./gguf-blocks.mjs";
 import { eachLogits } from "./logits.mjs";
 import { commandLine, describeMachine } from "./machine.mjs";
 import { installPeer } from "./peer/install.mjs";
@@ -180,8 +180,7 @@ async function divergences(file) {
 
 /** Small random files of the types asked for, one after another. */
 function* randomFiles() {
-  const all = [...Object.keys(BLOCK_TYPES), "q4_k_m", "q5_k_m"];
-  for (const type of flags.random === "all" ? all : flags.random.split(",")) {
+  for (const type of flags.random === "all" ? BLOCK_FILE_TYPES : flags.random.split(",")) {
     const path = join(folder, `random-${type}.gguf`);
     writeRandomModel(SHAPES.blocks, `random ${type}`, { [type]: path }, { deviation: 0.02 });
     yield path;

@@ -30,6 +30,9 @@ const FOR_SHORT_ROWS = {
 /** Mixtures of llama.cpp: the type of most matrices. Those that matter more have Q6_K. */
 const MIXTURES = { q4_k_m: "q4_k", q5_k_m: "q5_k" };
 
+/** Types of files with blocks: those of all their matrices, and mixtures. */
+export const BLOCK_FILE_TYPES = [...Object.keys(BLOCK_TYPES), ...Object.keys(MIXTURES)];
+
 /**
  * The type of a matrix in a file of `type`, which may be a mixture. Without an output matrix the
  * embeddings are the output.

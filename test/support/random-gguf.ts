@@ -1,15 +1,11 @@
 /** Small whole models as GGUF files, of every type: random blocks, see bench/gguf-blocks.mjs. */
 import { join } from "node:path";
-import { BLOCK_TYPES } from "../../bench/gguf-blocks.mjs";
+import { BLOCK_FILE_TYPES } from "../../bench/gguf-blocks.mjs";
 import { writeRandomModel } from "../../bench/random-gguf.mjs";
 import { SHAPES } from "../../bench/shapes.mjs";
 
 /** Types of files: those of all their matrices, and mixtures. Vectors are always f32. */
-export const GGUF_FILE_TYPES: readonly string[] = [
-  ...["f32", "f16", "bf16"],
-  ...Object.keys(BLOCK_TYPES),
-  ...["q4_k_m", "q5_k_m"],
-];
+export const GGUF_FILE_TYPES: readonly string[] = [...["f32", "f16", "bf16"], ...BLOCK_FILE_TYPES];
 
 /**
  * Writes a Llama of 2 layers, 256 wide, with a byte-level vocabulary of 320 tokens, to `folder`;

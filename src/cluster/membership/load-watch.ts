@@ -54,15 +54,13 @@ export class LoadWatch {
         ...{ url: info.url, secret, workerApiKey: null, signal },
         ...(http !== undefined && { http }),
       });
-      const isSame = report?.info.epoch === info.epoch;
-      if (isSame && !signal.aborted) {
-        this.#membership.heard?.({ info: report.info, state: report.state });
-      }
-      const { role, roleEpoch } = report?.info ?? info;
-      if (isSame && role !== undefined && roleEpoch !== undefined && !signal.aborted) {
+      if (report?.info.epoch !== info.epoch || signal.aborted) return;
+      this.#membership.heard?.({ info: report.info, state: report.state });
+      const { role, roleEpoch } = report.info;
+      if (role !== undefined && roleEpoch !== undefined) {
         this.#membership.learnRole(info.id, { epoch: info.epoch, role, roleEpoch });
       }
-      if (isSame && report.load !== null && !signal.aborted) onLoad(info, report.load);
+      if (report.load !== null) onLoad(info, report.load);
     } catch {
       // Membership notices workers that are away, and says so.
     } finally {
