@@ -67,6 +67,7 @@ const GROWTH_BYTES_MAX = 256 * 2 ** 20;
 const WORKER_GROWTH_BYTES_MAX = 512 * 2 ** 20;
 /** Blocks whose reader was killed before it read them are held for 60 s. */
 const REST_MS = 90_000;
+const SETTLE_MS = 180_000;
 /** Of requests whose client stayed and whose router lived, so many are answered at least. */
 export const ANSWERED_SHARE_MIN = 0.9;
 
@@ -140,6 +141,7 @@ class ChaosRun {
     await this.#faults.over();
     for (const failure of this.#faults.failures) this.#problems.add(failure);
     const counts = await this.#rest(known);
+    await this.#settle([...memories.values()], known);
     for (const [name, memory] of memories) {
       for (const problem of memory.end(this.#done)) this.#problems.add(`${name}: ${problem}`);
     }
@@ -309,6 +311,26 @@ class ChaosRun {
     const { problems, ...counts } = await booksLeft(this.#fleet, REST_MS);
     for (const problem of problems) this.#problems.add(problem);
     return counts;
+  }
+
+  /**
+   * Undisturbed requests go on until what earlier ones left to the garbage collector is collected:
+   * a process without requests collects nothing. What is kept does not go away so.
+   */
+  async #settle(memories: readonly MemoryWatch[], known: readonly KnownRequest[]): Promise<void> {
+    const untilMs = performance.now() + SETTLE_MS;
+    const goesOn = () =>
+      performance.now() < untilMs && !memories.every((memory) => memory.isSettled(this.#done));
+    const options = { deadlineMs: DEADLINE_MS, leaveAfterMs: null };
+    const client = async () => {
+      while (goesOn()) {
+        const { request, right } = pick(known, this.#below);
+        const { process } = this.#router();
+        const problem = problemOf(await listen(process.url, request, options), right, false);
+        if (problem !== null) this.#problems.add(`while memory settled: ${problem}`);
+      }
+    };
+    await Promise.all(Array.from({ length: this.#options.atOnce }, client));
   }
 
   #judgeShare(): void {

@@ -227,7 +227,10 @@ async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
   const drafts = await step.drafts(seeds);
   seeds.forEach(({ place }, at) => {
     const result = results[place];
-    if (result !== undefined) results[place] = { ...result, draft: drafts[at] ?? null };
+    if (result === undefined) return;
+    const { tokenIds, logprobs, candidates, drafted = 0 } = result;
+    // Field by field: spreading objects of several shapes costs 10 us each. Failed ones have no seed.
+    results[place] = { tokenIds, logprobs, candidates, drafted, draft: drafts[at] ?? null };
   });
   return results;
 }
