@@ -3,7 +3,7 @@
  *
  *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"isa":null,"work":{…}}'
  */
-
+import { statSync } from "node:fs";
 import { loadLibrary } from "../dist/devices/cpu/library.js";
 import { LLM } from "../dist/index.js";
 import { measureLimits } from "./kernels/limits.mjs";
@@ -68,5 +68,5 @@ const residentMb = peakResidentMb();
 await llm[Symbol.asyncDispose]();
 // As fast as these threads read memory at all, at this time on this machine.
 const used = loadLibrary(isa ?? undefined).isa;
-const { readGBs } = measureLimits(used, threads);
+const { readGBs } = measureLimits(used, threads, statSync(file).size);
 console.log(JSON.stringify({ results, startMs, residentMb, info, readGBs }));

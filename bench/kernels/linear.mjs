@@ -1,7 +1,7 @@
 /**
  * node bench/kernels/linear.mjs [--shapes smol135,pocket,qwen05] [--rows 1,8,16,512]
- *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--check]
- *     [--out FILE]
+ *     [--formats q8,Q4_0,Q4_K,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--weight-mb 96]
+ *     [--check] [--out FILE]
  *
  * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
  * (memory read by all threads, products in registers), measured in the same run. Needs a build.
@@ -45,8 +45,6 @@ const LAYERS = {
     [1536, 8960],
   ],
 };
-/** Weights of one measurement: more than the last-level cache, so that every step reads memory. */
-const WEIGHT_BYTES = 96e6;
 const MIN_MS = 40;
 
 const { values: flags } = readFlags({
@@ -56,11 +54,14 @@ const { values: flags } = readFlags({
     formats: { type: "string", default: "q8,Q4_0,Q4_K,bf16,f32" },
     threads: { type: "number", min: 1 },
     isa: { type: "string" },
+    // Weights of one measurement: more than the last cache, so that every step reads memory.
+    "weight-mb": { type: "number", default: 96, min: 1 },
     reps: { type: "number", default: 5, min: 1 },
     check: { type: "boolean", default: false },
     out: { type: "string" },
   },
 });
+const weightBytes = 1e6 * flags["weight-mb"];
 let library, threads, device, limits;
 if (flags.check) {
   process.exitCode = (await checkBits()) ? 0 : 1;
@@ -72,7 +73,7 @@ function measureAll() {
   library = loadLibrary(flags.isa);
   threads = flags.threads === undefined ? library.coreCount() : flags.threads;
   device = CpuDevice.open({ isa: library.isa, threads });
-  limits = measureLimits(library.isa, threads);
+  limits = measureLimits(library.isa, threads, weightBytes);
   const results = [];
   for (const name of flags.shapes.split(",")) {
     for (const format of flags.formats.split(",")) {
@@ -130,7 +131,7 @@ async function product(on, { name, count, rows, columns }) {
   return bits;
 }
 
-/** Layers with weights of their own, as many as WEIGHT_BYTES holds. */
+/** Layers with weights of their own, as many as `weightBytes` holds. */
 function packLayers(shapes, format) {
   const pack = ([outputs, inputs]) => {
     const source = { name: "w", dtype: "f32", shape: [outputs, inputs], discard() {} };
@@ -145,7 +146,7 @@ function packLayers(shapes, format) {
   };
   const first = shapes.map(pack);
   const layerBytes = first.reduce((sum, matrix) => sum + matrix.bytes, 0);
-  const count = Math.max(1, Math.ceil(WEIGHT_BYTES / layerBytes));
+  const count = Math.max(1, Math.ceil(weightBytes / layerBytes));
   return [first, ...Array.from({ length: count - 1 }, () => shapes.map(pack))];
 }
 

@@ -29,7 +29,7 @@ function countsOf(steps: readonly (readonly [number, number])[]) {
 function taskOf(_: Sequence): SequenceTask {
   return {
     ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
-    ...{ sampledRow: -1, hiddenPool: null, draft: chainOf(0, [1, 2, 3]) },
+    ...{ sampledRow: -1, hiddenPool: null, computesOnly: false, draft: chainOf(0, [1, 2, 3]) },
     drafter: new LookupDrafts("lookup", new Lookup(new LookupSource(new Int32Array())), {
       length: 8,
       width: 1,

@@ -284,7 +284,7 @@ export class BlockExports {
   }
 }
 
-/** Computes the prompt, and one token that is not read. */
+/** Computes the prompt. The engine that asked samples its first token. */
 function prefillRequest(key: RequestKey, ask: BlockAsk): EngineRequest {
   const { prefix } = ask;
   return {
@@ -292,7 +292,7 @@ function prefillRequest(key: RequestKey, ask: BlockAsk): EngineRequest {
     params: PREFILL,
     ...{ seed: 0n, cacheSalt: ask.cacheSalt, retention: null, priority: ask.priority },
     ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
-    ...{ draftShape: null, predictedTokenIds: null },
+    ...{ draftShape: null, predictedTokenIds: null, computesOnly: true },
     ...(prefix !== null && {
       kvSource: { peer: prefix, compute: false, deadlineMs: ask.deadlineMs, prefix: null },
     }),

@@ -1,4 +1,4 @@
-import { assert } from "#base";
+import { assert, intAt } from "#base";
 import type { BlockTable, CacheMoves } from "#kvcache";
 import type { SamplingBatch } from "#sampling";
 import { hideBranches, isChain, type TokenTree } from "#speculative";
@@ -172,11 +172,12 @@ export class CommandBuilder {
   #fillDraft(draft: TokenTree | null, first: number, drafted: number): boolean {
     assert(draft !== null, "Cannot verify a draft that is not there");
     const { tokens, late } = draft;
-    this.#tokenIds.set(tokens.subarray(1, 1 + drafted), first);
-    const isLate = late !== undefined && !late.known;
-    if (isLate) this.#tokenSources.set(late.sources.subarray(0, drafted), first);
-    else this.#tokenSources.fill(-1, first, first + drafted);
-    return isLate;
+    const sources = late !== undefined && !late.known ? late.sources : null;
+    for (let place = 0; place < drafted; place++) {
+      this.#tokenIds[first + place] = intAt(tokens, 1 + place);
+      this.#tokenSources[first + place] = sources === null ? -1 : intAt(sources, place);
+    }
+    return sources !== null;
   }
 
   /** Writes the item's rows of the mask, and the positions of its nodes, from row `first` on. */

@@ -4,6 +4,7 @@ import type { CacheMoves } from "#kvcache";
 import {
   type BatchWriter,
   candidatesOfRow,
+  type PositionLogprobs,
   type RowFailures,
   type SampledBatch,
   type SamplingRow,
@@ -43,7 +44,7 @@ export interface CommandRunnerParts {
 }
 
 const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
-/** An embedding samples no token, but its sequence ends as if it had. */
+/** Embeddings, and prompts computed for another engine, sample none, but end as if they had. */
 const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
 const NO_FAILURES: RowFailures = new Map();
 const NO_MOVES: CacheMoves = { moves: [], jobs: [], peerJobs: [] };
@@ -215,12 +216,13 @@ interface DraftedStep {
 async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
   const { wanted, items, paths, before } = step;
   const results = [...step.results];
-  const seeds = wanted.flatMap((one, wish): Seeded[] => {
+  const seeds: Seeded[] = [];
+  wanted.forEach((one, wish) => {
     const { place } = one;
     const item = items[place];
-    if (item === undefined) return [];
+    if (item === undefined) return;
     const seed = seedOf(item, one, { path: paths.get(item) ?? ROOT, result: results[place] });
-    return seed === null ? [] : [{ seed, item, place, wish }];
+    if (seed !== null) seeds.push({ seed, item, place, wish });
   });
   if (seeds.length === 0) return results;
   await before();
@@ -312,10 +314,15 @@ function resultsOf(
   { sampled, first, failures }: SampledRows,
 ): ItemResult {
   if (failures.has(first) || task.draft === null) return resultOf(sampled, first, failures);
-  const results = path.map((node) => resultOf(sampled, first + node, failures));
-  const logprobs = results.flatMap((result) => result.logprobs ?? []);
+  const tokenIds: number[] = [];
+  const logprobs: PositionLogprobs[] = [];
+  for (const node of path) {
+    tokenIds.push(sampled?.tokens[first + node] ?? 0);
+    const logprob = sampled?.logprobs?.[first + node] ?? null;
+    if (logprob !== null) logprobs.push(logprob);
+  }
   return {
-    tokenIds: results.flatMap(({ tokenIds }) => tokenIds),
+    tokenIds,
     logprobs: logprobs.length === 0 ? null : logprobs,
     candidates: null,
     drafted: planned.drafted,
@@ -330,5 +337,6 @@ interface SampledRows {
 }
 
 function unsampled({ planned, task }: StepItem): ItemResult {
-  return planned.samples && task.hiddenPool !== null ? NO_TOKEN : NOTHING;
+  const endsWithout = task.hiddenPool !== null || task.computesOnly;
+  return planned.samples && endsWithout ? NO_TOKEN : NOTHING;
 }

@@ -34,8 +34,10 @@ export function seedOf(
   // A draft of one token gives two at least.
   const room = (stop.maxTokens ?? Number.POSITIVE_INFINITY) - generatedTokens;
   if (isEnd || room - result.tokenIds.length < 2) return null;
+  const rows = new Int32Array(path.length);
+  for (let depth = 0; depth < rows.length; depth++) rows[depth] = lastRow + (path[depth] ?? 0);
   return {
-    rows: Int32Array.from(path, (node) => lastRow + node),
+    rows,
     position: start + count - 1,
     root,
     shape,

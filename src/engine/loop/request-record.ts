@@ -186,11 +186,10 @@ export class RequestRecord {
     const { sequence, tokenIds } = update;
     const { logprobs = null, drafted = 0 } = result ?? {};
     const { state } = sequence;
-    return {
+    const output: SequenceOutput & { draftedTokens?: number } = {
       key: this.key,
       index: this.taskOf(sequence).index,
       tokenIds,
-      ...(drafted > 0 && { draftedTokens: drafted }),
       logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
       finishReason: state.phase === "finished" ? state.reason : null,
       stopReason: state.phase === "finished" ? state.stopReason : null,
@@ -198,6 +197,9 @@ export class RequestRecord {
       prompt: this.#promptOutput(update),
       heldBlockMs: sequence.blockTable.occupation.blockMsAt(nowMs),
     };
+    // Not spread: many sequences have drafts in every step, and the next step waits.
+    if (drafted > 0) output.draftedTokens = drafted;
+    return output;
   }
 
   /**

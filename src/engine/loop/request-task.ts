@@ -35,6 +35,7 @@ export function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
+    computesOnly: request.computesOnly === true,
     drafter: newDrafter?.() ?? null,
     draft: null,
     sampledRow: -1,

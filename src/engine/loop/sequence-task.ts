@@ -8,6 +8,8 @@ export interface SequenceTask {
   readonly index: number;
   /** Null until the request's grammar is compiled. */
   sampling: SequenceSampling | null;
+  /** Only its keys and values are wanted: it ends with its prompt, and samples no token. */
+  readonly computesOnly: boolean;
   /** How many of the likeliest tokens to return per row instead of sampling; 0: sample. */
   readonly beamCandidates: number;
   /** Log-probabilities of prompt tokens. */

@@ -43,7 +43,8 @@ export function wantsPromptRows({ planned, task }: StepItem): boolean {
 
 /** Whether a token is sampled for it. */
 export function isSampling({ planned, task }: StepItem): boolean {
-  return planned.samples && task.hiddenPool === null && task.beamCandidates === 0;
+  const isSampled = task.hiddenPool === null && task.beamCandidates === 0 && !task.computesOnly;
+  return planned.samples && isSampled;
 }
 
 /**

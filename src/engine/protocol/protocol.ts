@@ -75,6 +75,11 @@ export interface EngineRequest {
   readonly kvSource?: KvSource;
   /** Prompt tokens that another engine computed for this request: they were found in no cache. */
   readonly computedElsewhere?: number;
+  /**
+   * Only keys and values of the prompt are wanted, which another engine reads: no token is sampled,
+   * and the one that ends the request is none. Default: false.
+   */
+  readonly computesOnly?: boolean;
 }
 
 /** How much may be drafted, and by what. */

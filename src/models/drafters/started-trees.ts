@@ -45,11 +45,12 @@ export function startedTrees(
   const { read, nodes, placeOf } = trees;
   const take = async (): Promise<readonly Int32Array[]> => {
     const found = await read.take();
-    return nodes.map(({ depths }, tree) =>
-      Int32Array.from({ length: depths.length - 1 }, (_, at) =>
-        intAt(found, placeOf(tree, at + 1)),
-      ),
-    );
+    return nodes.map(({ depths }, tree) => {
+      // A loop: the step that verifies them waits, and `Int32Array.from` takes ten times as long.
+      const tokens = new Int32Array(depths.length - 1);
+      for (let at = 0; at < tokens.length; at++) tokens[at] = intAt(found, placeOf(tree, at + 1));
+      return tokens;
+    });
   };
   return { ...trees, take };
 }
