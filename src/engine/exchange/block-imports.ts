@@ -1,14 +1,10 @@
 import { messageOf } from "#base";
 import { type EngineRequest, type RequestKey, toWire, type WireError } from "#engine/protocol";
 import { type EndedReceive, Occupation, scopeKey, type TransferLevel } from "#kvcache";
-import {
-  type BlocksToCome,
-  decodeAnswer,
-  decodeCount,
-  encodeAsk,
-  encodeCountAsk,
-} from "./block-ask.ts";
+import { type BlocksToCome, decodeAnswer, encodeAsk } from "./block-ask.ts";
+import { CountAsks } from "./count-asks.ts";
 import { type ExchangeParts, storedBlocks, wrongParts } from "./exchange-parts.ts";
+import { nameOf } from "./peer-port.ts";
 
 /** An answer says what will come: it takes no longer than a step of the other engine. */
 const ANSWER_MS = 5000;
@@ -37,8 +33,10 @@ interface Import {
   firstOffer: string | null;
   /** Tokens of the prompt that no engine computed for it, as far as they are known. */
   cachedTokens: number;
-  /** Settles when the other engine has said how many it had; null: it is not asked. */
-  counting: Promise<void> | null;
+  /** Settles when the other engine has said how many it had; null: nothing is awaited. */
+  counting: Promise<unknown> | null;
+  /** It was asked, or need not be. */
+  counted: boolean;
   /** Why blocks did not come by the device: host memory is the next way. */
   hasFailed: boolean;
   /** Ends the wait for the next look at the other engine. */
@@ -62,12 +60,14 @@ export class BlockImports {
   readonly #byKey = new Map<RequestKey, Import>();
   readonly #byTransfer = new Map<number, Import>();
   readonly #nextTransfer: () => number;
+  readonly #counts: CountAsks;
   /** Engines whose device is not reached, and until when that is believed. */
   readonly #far = new Map<string, number>();
   #refused: RefusedImport[] = [];
 
   constructor(parts: ExchangeParts, nextTransfer: () => number) {
     this.#parts = parts;
+    this.#counts = new CountAsks(parts.port);
     this.#nextTransfer = nextTransfer;
   }
 
@@ -91,7 +91,12 @@ export class BlockImports {
     }
     const started: Import = {
       ...{ request, occupation, from, stop: new AbortController(), transfer: 0, level: "host" },
-      ...{ firstOffer: null, cachedTokens: from * cache.blockTokens, counting: null },
+      ...{
+        firstOffer: null,
+        cachedTokens: from * cache.blockTokens,
+        counting: null,
+        counted: false,
+      },
       ...{ hasFailed: false, added: false, stopLooking: () => {} },
     };
     if (this.#begin(started, this.#levelsFor(request))) this.#byKey.set(request.key, started);
@@ -128,7 +133,7 @@ export class BlockImports {
   }
 
   /** Adds it once it is known how many of its tokens were cached, or after a short while. */
-  async #addCounted(started: Import, blocks: number, counting: Promise<void>): Promise<void> {
+  async #addCounted(started: Import, blocks: number, counting: Promise<unknown>): Promise<void> {
     const { timer, onWake } = this.#parts;
     let cancel = () => {};
     const late = new Promise<void>((resolve) => {
@@ -302,29 +307,35 @@ export class BlockImports {
     const from = { host: peer.host, port };
     const isStored = answer.storedBlocks >= started.from + coming;
     // Once the first has come, the other engine has begun to compute, or is about to.
-    const onBegun = () => this.#count(started, answer);
+    const onBegun = () => void this.#count(started, answer);
     const source = { peer: from, offer, pieces, isStored, deadlineMs, parts, onBegun, onFailure };
     traffic.readFrom(transfer, source);
+    this.#countEarly(started, answer);
     this.#lookAgain(started);
+  }
+
+  /** Asks before anything has come: the answer is there when the last block is. */
+  #countEarly(started: Import, answer: BlocksToCome): void {
+    const { kvSource } = started.request;
+    const release = kvSource === undefined ? null : this.#counts.takeEarly(kvSource.peer);
+    if (release !== null) void this.#count(started, answer).then(release);
   }
 
   /**
    * Asks how much of the prompt the other engine had when it computed it: it may have fetched a
-   * part, or another request has computed it meanwhile.
+   * part, or another request has computed it meanwhile. Once.
    */
-  #count(started: Import, { offer, blocks, storedBlocks }: BlocksToCome): void {
+  async #count(started: Import, { offer, blocks, storedBlocks }: BlocksToCome): Promise<void> {
     const { kvSource, promptTokenIds } = started.request;
     if (kvSource?.compute !== true || offer === null || offer !== started.firstOffer) return;
-    if (storedBlocks >= started.from + blocks) return;
+    if (started.counted || storedBlocks >= started.from + blocks) return;
+    started.counted = true;
     const { peer, deadlineMs } = kvSource;
-    const { signal } = started.stop;
-    const message = encodeCountAsk(offer);
-    const told = this.#parts.port.ask({ peer, message, signal, deadlineMs }).then((answer) => {
-      const cached = Math.min(decodeCount(answer) ?? 0, promptTokenIds.length - 1);
-      started.cachedTokens = Math.max(started.cachedTokens, cached);
-    });
-    // An engine that says nothing of it has said what it had stored.
-    started.counting = told.catch(() => {});
+    const counting = this.#counts.ask({ peer, offer, deadlineMs, signal: started.stop.signal });
+    started.counting = counting;
+    const cached = Math.min(await counting, promptTokenIds.length - 1);
+    started.cachedTokens = Math.max(started.cachedTokens, cached);
+    started.counting = null;
   }
 
   /** A peer that computes for long sends nothing: one that was stopped is not waited for. */
@@ -372,8 +383,4 @@ export class BlockImports {
       `Cannot fetch keys and values from ${host}:${port}: ${why}; they are computed here`,
     );
   }
-}
-
-function nameOf({ host, port }: { readonly host: string; readonly port: number }): string {
-  return `${host}:${port}`;
 }

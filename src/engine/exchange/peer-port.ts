@@ -15,6 +15,10 @@ export interface PeerAddress {
   readonly port: number;
 }
 
+export function nameOf({ host, port }: PeerAddress): string {
+  return `${host}:${port}`;
+}
+
 /** Pieces that one peer may read. */
 export interface PortOffer {
   /** Knowing it is the right to read. */

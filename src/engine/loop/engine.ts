@@ -170,6 +170,11 @@ export class Engine implements StepEngine {
     await this.#pipeline.beginHeldUp((sequence) => this.#taskOf(sequence));
   }
 
+  /** Carries out moves that were decided since the last step began. Rejects as `step` does. */
+  async moveBlocks(): Promise<void> {
+    await this.#pipeline.moveBlocks();
+  }
+
   stats(): LoopStats {
     return {
       ...this.#parts.scheduler.stats(),

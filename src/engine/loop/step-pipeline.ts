@@ -200,12 +200,12 @@ export class StepPipeline {
     const plan = this.#plan();
     if ("unplanned" in plan) return plan;
     if (isEmptyPlan(plan)) {
-      await this.#move();
+      await this.moveBlocks();
       return null;
     }
     const failure = this.#changeHands(plan, startedMs);
     // Also moves planned before a failure: the bookkeeping assumes them.
-    if (failure !== null) await this.#move();
+    if (failure !== null) await this.moveBlocks();
     const begunMs = clock.nowMs();
     const admitted = admittedTokens(plan);
     const { items } = plan;
@@ -236,8 +236,8 @@ export class StepPipeline {
     }
   }
 
-  /** Carries out moves without a step. */
-  async #move(): Promise<void> {
+  /** Carries out moves without a step. Not while one begins. */
+  async moveBlocks(): Promise<void> {
     if (this.#parts.memory === null) return;
     const moved = await this.#start([], []);
     assert(!("error" in moved), "Cannot move blocks: the runner failed before they were moved");

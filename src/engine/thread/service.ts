@@ -219,7 +219,7 @@ export class EngineService {
     const step = await engine.step();
     // What a step lost is told first, where one was under way.
     if (step === null && this.#broken !== null) throw this.#broken;
-    this.#exchange(loaded, step);
+    await this.#exchange(loaded, step);
     this.#postEvents(loaded);
     if (step !== null) {
       const stats = engine.stats();
@@ -240,7 +240,7 @@ export class EngineService {
   }
 
   /** Blocks that travel: those that the step computed may go, and those that came may be used. */
-  #exchange({ exchange }: LoadedEngine, step: StepOutput | null): void {
+  async #exchange({ exchange, generator }: LoadedEngine, step: StepOutput | null): Promise<void> {
     if (exchange === null) return;
     for (const refused of exchange.turn(step)) {
       this.#clients.post({ type: "refused", ...refused });
@@ -249,7 +249,10 @@ export class EngineService {
       if (error === null) this.#clients.post({ type: "filled", key, result });
       else this.#clients.post({ type: "refused", key, error: toWire(error) });
     }
-    if (exchange.hasJobs) this.#woken = true;
+    if (!exchange.hasJobs) return;
+    // Another engine waits for them: before the step's results are passed on.
+    if (generator !== null) await generator.moveBlocks();
+    else this.#woken = true;
   }
 
   #postCacheStats({ memory, info, stages }: LoadedEngine): void {
