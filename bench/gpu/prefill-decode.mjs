@@ -2,7 +2,7 @@
 // requests with and without the first as the source of their keys and values.
 //
 //   node bench/gpu/prefill-decode.mjs [--model DIR] [--gpus 0,1] [--path auto|host]
-//     [--lengths 512,8192] [--runs 7] [--streams 32] [--seconds 8] [--out FILE]
+//     [--lengths 512,8192] [--runs 7] [--warm-ups 300] [--streams 32] [--seconds 8] [--out FILE]
 //
 // With one GPU both share it: the first computes while the second waits, as two GPUs would. Prints
 // the medians of alternated runs, in ms from the request to its first token, and whether the tokens
@@ -24,6 +24,7 @@ const { values } = parseArgs({
     path: { type: "string", default: "auto" },
     lengths: { type: "string", default: "512,8192" },
     runs: { type: "string", default: "7" },
+    "warm-ups": { type: "string", default: "300" },
     streams: { type: "string", default: "0" },
     seconds: { type: "string", default: "8" },
     "prompts-a-second": { type: "string", default: "2" },
@@ -192,8 +193,9 @@ async function firstTokens(prefill, decode, source) {
     const local = [];
     const remote = [];
     let equal = 0;
-    // Code that runs for the first times is slow on all sides.
-    const warmUps = length < 2048 ? 30 : 5;
+    // Code that runs for the first times is slow on all sides: a server's is compiled after some
+    // hundred requests.
+    const warmUps = length < 2048 ? Number(values["warm-ups"]) : 5;
     for (let run = -warmUps; run < runs; run++) {
       // The same prompt, to another worker each: neither has it stored.
       const ids = prompt(length);

@@ -27,6 +27,8 @@ class ExpandedSource {
   static constexpr PanelShape kShape = {kLargest, kScales, kMins};
   static constexpr bool kWide = kShape.widens();
   static constexpr int kSteps = expandedSteps(kShape);
+  /// In the thread's caches: nothing is to be asked for.
+  static constexpr int64_t kGroupBytes = 0;
 
   explicit ExpandedSource(const uint32_t* panel) : at_(panel) {}
 

@@ -30,7 +30,7 @@ namespace {
 #define kWeight 6
 #define kOtherWeight 7
 
-constexpr int64_t kLineBytes = kPanelRows * 4;
+constexpr int64_t kStepBytes = kPanelRows * 4;
 /// Scales of a run: what tiles store is read back much later than what vector instructions store.
 constexpr int kRun = 2;
 
@@ -54,17 +54,17 @@ inline void multiplyRun(const uint32_t* x, int64_t stride, int64_t xNext, const 
   _tile_zero(0);
   _tile_zero(1);
   _tile_loadd(kRows, x, stride);
-  _tile_loadd(kWeight, weights, kLineBytes);
+  _tile_loadd(kWeight, weights, kStepBytes);
   _tile_dpbssd(0, kRows, kWeight);
-  _tile_loadd(kOtherWeight, weights + kLanes, kLineBytes);
+  _tile_loadd(kOtherWeight, weights + kLanes, kStepBytes);
   _tile_dpbssd(1, kRows, kOtherWeight);
   if (both) {
     _tile_zero(2);
     _tile_zero(3);
     _tile_loadd(kOtherRows, x + xNext, stride);
-    _tile_loadd(kWeight, weights + weightsNext, kLineBytes);
+    _tile_loadd(kWeight, weights + weightsNext, kStepBytes);
     _tile_dpbssd(2, kOtherRows, kWeight);
-    _tile_loadd(kOtherWeight, weights + weightsNext + kLanes, kLineBytes);
+    _tile_loadd(kOtherWeight, weights + weightsNext + kLanes, kStepBytes);
     _tile_dpbssd(3, kOtherRows, kOtherWeight);
   }
   _tile_stored(0, sums, 64);

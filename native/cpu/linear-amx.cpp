@@ -56,8 +56,9 @@ void configure(int rows, int64_t last) {
   useTiles(shapes);
 }
 
-/// Asks for the lines of the next panel that belong to a chunk.
+/// Asks for the lines that belong to a chunk.
 void prefetchChunk(Prefetch next, int64_t step) {
+  if (next.isBehind()) next.askBehind(step * kPanelRows * 4, kChunkSteps * kPanelRows * 4);
   if (next.bytesPerStep == 0) return;
   for (int64_t i = 0; i < kChunkSteps; ++i) __builtin_prefetch(next.at(step + i), 0, 2);
 }
@@ -149,7 +150,7 @@ void multiplyI8(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefe
     _tile_zero(kRightSums);
     addI8(x + start, stride, panel, count, next);
     storeSums(sums[group % 2]);
-    next.from = next.at(count);
+    next.advance(count, (count + 1) * kPanelRows * 4);
     addScaled<M>(totals, sums[group % 2], correction, correction + M, panel + count * kPanelRows);
     correction += 2 * M;
     panel += (count + 1) * kPanelRows;

@@ -46,7 +46,7 @@ void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetc
     }
     const uint32_t* const words = x + 2 * M;
     sums.add(words, panel, steps, next);
-    next.from = next.at(steps);
+    next.advance(steps, (steps + 1) * kPanelRows * 4);
     addScaled<M>(totals, sums, x + M, panel + steps * kPanelRows);
     x = words + steps * M;
     panel += (steps + 1) * kPanelRows;

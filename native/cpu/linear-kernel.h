@@ -18,7 +18,11 @@ struct TileSums {
                                           int64_t steps, Prefetch next) {
     for (int64_t step = 0; step < steps; ++step) {
       // Into L2: L1 holds the current panel and rows.
-      __builtin_prefetch(next.at(step), 0, 2);
+      if (next.isBehind()) {
+        next.askBehind(step * kPanelRows * 4, kPanelRows * 4);
+      } else {
+        __builtin_prefetch(next.at(step), 0, 2);
+      }
       U32 weight[kPanelVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kPanelVectors; ++v) {

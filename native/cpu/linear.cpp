@@ -35,8 +35,11 @@ constexpr int64_t kBlockTilesMax = 32;
 // Tasks per thread. More tasks balance better when a thread is descheduled; fewer repeat less
 // packing.
 constexpr int64_t kTasksPerThread = 4;
+// Where each panel is read once, as much of the panels, in percent, is one task of each thread,
+// which come first: threads read on for longer, and small tasks still end together. On 8 threads of
+// an Intel Xeon one row of Q4_0 takes 8 % less time; on two of Zen 4 it makes no difference.
+constexpr int64_t kFirstTasksPercent = 60;
 
-constexpr int64_t kLineBytes = 64;
 // Number of tiles that prefetch a panel together: a step of the panel is this many cache lines.
 constexpr int64_t kPrefetchTiles = kPanelRows * 4 / kLineBytes;
 
@@ -68,7 +71,11 @@ class LinearPlan {
     const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows_) * 4);
     const int64_t tilesMax = std::clamp<int64_t>(level2Bytes() / 2 / tileBytes, 1, kBlockTilesMax);
     blocks_ = std::max<int64_t>(1, (tiles_ + tilesMax - 1) / tilesMax);
-    runs_ = std::clamp<int64_t>(runsWanted(threads), 1, std::max<int64_t>(1, job.layout.panels()));
+    const int64_t panels = job.layout.panels();
+    if (threads > 1 && tiles_ == 1) firstPanels_ = panels * kFirstTasksPercent / 100 / threads;
+    firstRuns_ = firstPanels_ > 0 ? threads : 0;
+    const int64_t rest = std::max<int64_t>(1, panels - firstRuns_ * firstPanels_);
+    runs_ = firstRuns_ + std::clamp<int64_t>(runsWanted(threads), 1, rest);
   }
 
   int64_t tasks() const { return blocks_ * runs_; }
@@ -115,14 +122,36 @@ class LinearPlan {
   /// Multiplies a packed block by the panels of the task's run. `expanded`: room for panelWords.
   void multiply(int64_t task, const uint32_t* words, uint32_t* expanded) const {
     const int64_t run = task % runs_;
-    const int64_t first = run * job_->layout.panels() / runs_;
-    const int64_t last = (run + 1) * job_->layout.panels() / runs_;
-    for (int64_t panel = first; panel < last; ++panel) {
-      multiplyPanel(task / runs_, panel, panel + 1 < last, words, expanded);
+    const int64_t last = firstPanel(run + 1);
+    for (int64_t panel = firstPanel(run); panel < last; ++panel) {
+      multiplyPanel(task / runs_, panel, last, words, expanded);
     }
   }
 
+  /// Asks for the beginning of the task's weights, before its rows are packed.
+  void prefetch(int64_t task) const {
+    if (!readsBehind()) return;
+    const int64_t run = task % runs_;
+    const Prefetch begin{panelAt(firstPanel(run)), 0, panelAt(firstPanel(run + 1))};
+    for (int64_t at = 0; at < readAheadBytes(); at += kLineBytes) begin.askBehind(at, kLineBytes);
+  }
+
  private:
+  /// Whether the weights are read once, panel behind panel, on a processor that has to be asked.
+  bool readsBehind() const { return tiles_ == 1 && !expands_ && readAheadBytes() > 0; }
+
+  /// The first panel of a run; behind the last run the end of all.
+  int64_t firstPanel(int64_t run) const {
+    if (run < firstRuns_) return run * firstPanels_;
+    const int64_t before = firstRuns_ * firstPanels_;
+    const int64_t rest = job_->layout.panels() - before;
+    return before + (run - firstRuns_) * rest / (runs_ - firstRuns_);
+  }
+
+  const uint8_t* panelAt(int64_t panel) const {
+    return reinterpret_cast<const uint8_t*>(job_->weight + panel * job_->layout.panelWords());
+  }
+
   /// The tasks are a multiple of the threads, so that none has to wait for the last one.
   int64_t runsWanted(int threads) const {
     if (threads == 1) return 1;
@@ -169,9 +198,9 @@ class LinearPlan {
 
   /// With several tiles, the first ones prefetch the next panel, one cache line per step, so that
   /// memory transfers overlap the reuse of the current panel. Less than a line per step would
-  /// request lines that are already in flight, which costs as much as a miss. With a single tile
-  /// the kernel waits for memory anyway, so nothing is prefetched.
-  void multiplyPanel(int64_t block, int64_t panel, bool more, const uint32_t* words,
+  /// request lines that are already in flight, which costs as much as a miss. A single tile waits
+  /// for memory anyway: it asks only where the processor does not, for what its run still reads.
+  void multiplyPanel(int64_t block, int64_t panel, int64_t last, const uint32_t* words,
                      uint32_t* expanded) const {
     const int64_t panelWords = job_->layout.panelWords();
     const uint32_t* const stored = job_->weight + panel * panelWords;
@@ -181,9 +210,11 @@ class LinearPlan {
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = firstRow(tile);
       const int count = static_cast<int>(firstRow(tile + 1) - first);
-      Prefetch next{stored, 0};
-      if (more && end - begin > 1 && tile - begin < kPrefetchTiles) {
-        next = {stored + panelWords + (tile - begin) * panelWords / kPrefetchTiles, kLineBytes};
+      Prefetch next{panelAt(panel), 0};
+      if (readsBehind()) {
+        next = {panelAt(panel) + readAheadBytes(), 0, panelAt(last)};
+      } else if (panel + 1 < last && end - begin > 1 && tile - begin < kPrefetchTiles) {
+        next = {panelAt(panel + 1) + (tile - begin) * panelWords / kPrefetchTiles * 4, kLineBytes};
       }
       alignas(64) float sums[kTileRowsMax * kPanelRows];
       kernel(count)(words, weight, job_->layout.columns, next, sums);
@@ -215,6 +246,7 @@ class LinearPlan {
   bool expands_;
   TilePacker packer_;
   int64_t blocks_, runs_;
+  int64_t firstRuns_ = 0, firstPanels_ = 0;  // large ones, and the panels of each
 };
 
 /// The block that a thread's scratch holds packed: one packing serves all of its runs.
@@ -300,6 +332,7 @@ struct PlannedJobs {
     const PlannedJob& job = jobs[at];
     const LinearPlan& plan = job.plan;
     const int64_t task = index - job.firstTask, block = plan.block(task);
+    plan.prefetch(task);
     const uint32_t* words = own;
     if (isShared) {
       words = job.words + plan.firstTile(block) * plan.tileWords();

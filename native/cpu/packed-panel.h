@@ -98,6 +98,7 @@ class PackedSource {
   static constexpr PanelShape kShape = shapeOf(kTraits);
   static constexpr bool kWide = false;
   static constexpr int kSteps = kBlockSteps;
+  static constexpr int64_t kGroupBytes = kTraits.groupBytes() * kPanelRows;
 
   explicit PackedSource(const uint32_t* panel)
       : at_(reinterpret_cast<const uint8_t*>(panel)) {}
@@ -114,6 +115,11 @@ class PackedSource {
       }
       at_ += kTraits.superBytes() * kPanelRows;
     }
+  }
+
+  /// From the panel's beginning to the current group.
+  int64_t bytesFrom(const uint32_t* panel) const {
+    return at_ - reinterpret_cast<const uint8_t*>(panel);
   }
 
   /// The bytes of a step of vector `v`, unsigned and in excess by `byteZero`, or signed where that
