@@ -116,11 +116,15 @@ function randomValues(tensor, seed) {
   return values;
 }
 
-/** The tensor's bytes. */
-function bytesOf(tensor, seed) {
+/** The tensor's bytes. Behind `repeatAfter` elements they begin again. */
+function bytesOf(tensor, seed, repeatAfter) {
   const { type, deviation } = tensor;
+  const count = countOf(tensor);
+  if (count > repeatAfter) {
+    const piece = bytesOf({ ...tensor, shape: [repeatAfter] }, seed, repeatAfter);
+    return Buffer.alloc((piece.length / repeatAfter) * count, piece);
+  }
   if (type !== "q8_0" && type in BLOCK_TYPES) {
-    const count = countOf(tensor);
     return randomBlocks({ type, count, deviation, random: randomOf(tensor, seed) });
   }
   return encode(randomValues(tensor, seed), type);
@@ -153,14 +157,19 @@ function encode(values, type) {
 /**
  * Writes one file per type. `deviation`: the standard deviation of all matrices; by default that
  * which keeps activations of one size.
+ * `repeatAfter`: how many elements of a tensor are drawn, a multiple of 256; by default all, which
+ * takes minutes where the model is large.
  * @param {object} shape
  * @param {string} name
  * @param {Record<string, string>} paths by type
- * @param {{ seed?: number, deviation?: number }} options
+ * @param {{ seed?: number, deviation?: number, repeatAfter?: number }} options
  */
-export function writeRandomModel(shape, name, paths, { seed = 1, deviation } = {}) {
+export function writeRandomModel(shape, name, paths, options = {}) {
+  const { seed = 1, deviation, repeatAfter = Number.POSITIVE_INFINITY } = options;
   for (const [type, path] of Object.entries(paths)) {
     const tensors = tensorsOf(shape, type, deviation);
-    writeGguf(path, metadataOf(shape, name), tensors, (tensor) => bytesOf(tensor, seed));
+    writeGguf(path, metadataOf(shape, name), tensors, (tensor) =>
+      bytesOf(tensor, seed, repeatAfter),
+    );
   }
 }
