@@ -11,8 +11,8 @@ int availableCores();
 /// Bytes of a core's second-level cache, 1 MiB where the system does not tell.
 int64_t level2Bytes();
 
-/// How far behind its reading a thread asks for memory that it reads once, from the first byte to the
-/// last; 0: the processor does so itself.
+/// How far behind its reading a thread asks for memory that it reads once, byte behind byte; 0: the
+/// processor does so itself.
 int64_t readAheadBytes();
 
 /// Binds the calling thread to the index-th allowed core. Has no effect where the system forbids

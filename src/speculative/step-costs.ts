@@ -135,6 +135,11 @@ export class StepCosts {
     return this.#cells.get(sizeClass(sequences))?.get(0)?.count ?? 0;
   }
 
+  /** What a plain step of about so many sequences takes; null: none was measured. */
+  plainMs(sequences: number): number | null {
+    return this.#cells.get(sizeClass(sequences))?.get(0)?.ms ?? null;
+  }
+
   /** Most drafted tokens that steps of about so many sequences were measured with. */
   nodesMeasured(sequences: number): number {
     const cells = this.#cells.get(sizeClass(sequences)) ?? new Map<number, Cell>();

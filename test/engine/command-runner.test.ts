@@ -40,6 +40,28 @@ function used(command: StepCommand | undefined) {
 }
 
 describe("rows", () => {
+  test.each([false, true])(
+    "[KV80] of a prompt that is computed for another engine are not read: overlapped %s",
+    async (overlapSteps) => {
+      const { scripted, steps } = recordedEngine({ overlapSteps });
+      const ordinary = scripted.add([10, 11, 12], { maxTokens: 3 });
+      const only = scripted.add([50, 51, 52, 53, 54], { maxTokens: 1 }, { computesOnly: true });
+      const found = await scripted.drain();
+      const [both, ...behind] = steps().map(used);
+      // Its rows are behind those of the other one, whose last row is the only one that is read.
+      expect(both).toMatchObject({ queryStarts: [0, 3, 8], logitRows: [2] });
+      expect(steps()[0]?.sampling?.count).toBe(1);
+      for (const { tokenIds } of behind) expect(tokenIds).toHaveLength(1);
+      expect(tokensOf(found)[`${ordinary}.0`]).toEqual([13, 14, 15]);
+      const [end] = found.flatMap(({ outputs }) => outputs.filter(({ key }) => key === only));
+      expect(end).toMatchObject({ finishReason: "length" });
+      // Its blocks are what is wanted of it.
+      scripted.add([50, 51, 52, 53, 54, 55], { maxTokens: 1 });
+      const [next] = (await scripted.drain()).flatMap(({ outputs }) => outputs);
+      expect(next?.prompt?.cachedTokens).toBe(5);
+    },
+  );
+
   test("of prompts and of single tokens are packed side by side, with slots of their blocks", async () => {
     const { scripted, steps } = recordedEngine();
     scripted.add([10, 11, 12, 13, 14], { maxTokens: 2 });

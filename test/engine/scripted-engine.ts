@@ -137,7 +137,9 @@ export class ScriptedEngine implements ModelRunner {
   add(
     promptTokenIds: readonly number[],
     sampling: SamplingOptions = {},
-    more: Partial<Pick<EngineRequest, "retention" | "cacheSalt" | "draftShape">> = {},
+    more: Partial<
+      Pick<EngineRequest, "retention" | "cacheSalt" | "draftShape" | "computesOnly">
+    > = {},
   ): number {
     const key = this.#nextKey++;
     this.engine.add({

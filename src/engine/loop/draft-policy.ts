@@ -131,8 +131,9 @@ export class DraftPolicy {
       this.#calibrate(accepted);
       costs.record(network, { sequences, nodes: drafted }, ms);
     }
-    const line = costs.of(network, sequences).of(sequences);
-    const plainMs = line?.ms(0) ?? ms;
+    // Lines take as long as some look-ups to make: plain steps do without.
+    const line = isPlain ? null : costs.of(network, sequences).of(sequences);
+    const plainMs = line?.ms(0) ?? costs.others.plainMs(sequences) ?? ms;
     this.#savedMs = TRIES.savedSteps * plainMs;
     const firstSteps = costs.others.knows(sequences) ? TRIES.knownSteps : TRIES.firstSteps;
     this.#allowanceMs ??= Math.min(TRIES.firstMsMax, firstSteps * plainMs);

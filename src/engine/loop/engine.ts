@@ -63,10 +63,10 @@ export class Engine implements StepEngine {
   #inDoubt = false;
 
   constructor(parts: EngineParts) {
+    const { scheduler, clock, draftPolicy: policy = null } = parts;
     this.#parts = parts;
     this.#pipeline = new StepPipeline(parts);
-    this.#slowMasks = new SlowMasks(parts.clock);
-    const { scheduler, draftPolicy: policy = null } = parts;
+    this.#slowMasks = new SlowMasks(clock);
     this.#drafting = new Drafting({ scheduler, policy });
   }
 
@@ -171,9 +171,7 @@ export class Engine implements StepEngine {
   }
 
   /** Carries out moves that were decided since the last step began. Rejects as `step` does. */
-  async moveBlocks(): Promise<void> {
-    await this.#pipeline.moveBlocks();
-  }
+  readonly moveBlocks = (): Promise<void> => this.#pipeline.moveBlocks();
 
   stats(): LoopStats {
     return {

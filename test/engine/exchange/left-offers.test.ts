@@ -103,6 +103,36 @@ test.each([
   await expectNothingHeld(decode);
 });
 
+test("[KV81] the count is asked for before any block has come", async () => {
+  let asked = () => {};
+  const counted = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const count = async () => {
+    asked();
+    return encodeCount(64);
+  };
+  await using peer = await PlayedPeer.open(async (ask, own) => {
+    const shape = { pieces: ask.blocks, pieceBytesMax: ask.bytesPerBlock, deadlineMs: 60_000 };
+    const offer = own.port.offer(shape);
+    // Nothing comes before the question.
+    void counted.then(() => {
+      for (let piece = 0; piece < ask.blocks; piece++) {
+        offer.ready(piece, [new Uint8Array(ask.bytesPerBlock)], () => {});
+      }
+    });
+    return {
+      ...{ offer: offer.id, level: "host", port: own.port.dataPort },
+      ...{ blocks: ask.blocks, storedBlocks: 0 },
+    };
+  }, count);
+  const { llm: decode } = await load();
+  await using _decode = decode;
+  const [found] = await decode.generate([PROMPT], { ...GREEDY, kvSource: peer.source });
+  expect(found?.cachedTokens).toBe(64);
+  await expectNothingHeld(decode);
+});
+
 test("[KV72] what another request made while this one waited was cached for it", async () => {
   const { llm: prefill } = await load();
   const { llm: decode } = await load();
