@@ -1,9 +1,10 @@
 /** What a request leaves at the engine that it fetches from, and what it is told of its prompt. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { encodeCount } from "../../../src/engine/exchange/block-ask.ts";
 import type { PeerPort, PortOffer } from "../../../src/engine/exchange/peer-port.ts";
 import { PeerTraffic } from "../../../src/engine/exchange/peer-traffic.ts";
+import { ServiceClients } from "../../../src/engine/thread/service-clients.ts";
 import { expectNothingHeld, GREEDY, identityOf, ids, load, PlayedPeer, sourceOf } from "./peers.ts";
 
 const PROMPT = { promptTokenIds: ids(1, 160) };
@@ -53,6 +54,32 @@ test.each([true, false])(
   },
   15_000,
 );
+
+test("[KV80] what a step computed for another engine goes before the step's results", async () => {
+  const order: string[] = [];
+  const send = vi.spyOn(PeerTraffic.prototype, "send").mockImplementation(async () => {
+    order.push("sent");
+    return false;
+  });
+  const tell = vi.spyOn(ServiceClients.prototype, "postStep").mockImplementation(() => {
+    order.push("told");
+  });
+  try {
+    const { llm: prefill } = await load();
+    await using _prefill = prefill;
+    await using peer = await PlayedPeer.open(() => Buffer.alloc(0));
+    const tokens = Int32Array.from(PROMPT.promptTokenIds);
+    await peer.ask(prefill, {
+      ...{ ...identityOf(prefill), cacheSalt: null, tokens, from: 0, blocks: 8 },
+      ...{ compute: true, priority: 0, deadlineMs: 600_000 },
+    });
+    await expect.poll(() => order).toContain("told");
+    expect(order[0]).toBe("sent");
+  } finally {
+    send.mockRestore();
+    tell.mockRestore();
+  }
+});
 
 test("[KV73] blocks that are offered before there is a place for them are left, and only then", () => {
   const left: string[] = [];
