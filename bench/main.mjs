@@ -89,21 +89,29 @@ const cases =
             .map((type) => [`${shape} ${type}`, modelFile(shape, type), SHAPES[shape].vocabulary]),
         )
     : [[flags.model.split("/").at(-1), flags.model, WORK.vocabulary]];
-const comparisons = cases.map((each) => compare(...each));
-limitPeer(null);
 const peerVersion = JSON.parse(
   readFileSync(`${here}peer/node_modules/node-llama-cpp/package.json`, "utf8"),
 ).version;
-for (const { name, rows, ours, peer, weightFormat, readLimit } of comparisons) {
+const comparisons = [];
+// One after the other, so that a run that is cut off leaves what it has.
+for (const each of cases) {
+  comparisons.push(compare(...each));
+  print(comparisons.at(-1));
+  if (flags.out !== undefined) write(flags.out);
+}
+limitPeer(null);
+
+function print({ name, rows, ours, peer, weightFormat, readLimit }) {
   console.log(`\n${name}, ${weightFormat} here`);
   console.table(rows);
   console.log(`start to first prompt done: ${ours.startMs} ms, peer ${peer.startMs} ms`);
   console.log(`peak memory: ${ours.residentMb} MB, peer ${peer.residentMb} MB`);
-  if (readLimit === null) continue;
+  if (readLimit === null) return;
   const { GBs, readGBs, share } = readLimit;
   console.log(`1 stream reads ${GBs} GB/s of ${readGBs} that these threads can read: ${share}`);
 }
-if (flags.out !== undefined) {
+
+function write(file) {
   const report = {
     flags: { threads, reps, rounds, isa: flags.isa ?? null, peerIsa: flags["peer-isa"] ?? null },
     machine: describeMachine(),
@@ -114,6 +122,6 @@ if (flags.out !== undefined) {
     work,
     comparisons,
   };
-  mkdirSync(dirname(flags.out), { recursive: true });
-  writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`);
 }
