@@ -7,8 +7,8 @@ import { writeRandomModel } from "./random-gguf.mjs";
 import { SHAPES } from "./shapes.mjs";
 
 const MS_PER_TICK = 10;
-/** Elements of a tensor: speed does not depend on more of them. */
-const REPEAT_AFTER = 2 ** 20;
+/** Speed does not depend on more elements of a tensor. */
+const RANDOM = { deviation: 0.02, repeatAfter: 2 ** 20 };
 const here = fileURLToPath(new URL(".", import.meta.url));
 
 /** A GGUF of this shape and type with random weights, written once. */
@@ -18,15 +18,7 @@ export function modelFile(shape, type) {
   const file = `${folder}/${shape}-${type}.gguf`;
   if (!existsSync(file)) {
     console.error(`writing ${file}`);
-    writeRandomModel(
-      SHAPES[shape],
-      shape,
-      { [type]: file },
-      {
-        deviation: 0.02,
-        repeatAfter: REPEAT_AFTER,
-      },
-    );
+    writeRandomModel(SHAPES[shape], shape, { [type]: file }, RANDOM);
   }
   return file;
 }

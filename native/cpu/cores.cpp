@@ -105,7 +105,7 @@ int64_t level2Bytes() {
   return usual;
 }
 
-int64_t readAheadBytes() {
+int64_t prefetchDistance() {
 #if defined(__x86_64__)
   // On 8 threads of an Intel Xeon with AMX one row of Q4_0 is read at 82 GB/s instead of 53; on two
   // of AMD's Zen 4 it would be 32 instead of 35.

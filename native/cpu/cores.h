@@ -11,9 +11,9 @@ int availableCores();
 /// Bytes of a core's second-level cache, 1 MiB where the system does not tell.
 int64_t level2Bytes();
 
-/// How far behind its reading a thread asks for memory that it reads once, byte behind byte; 0: the
-/// processor does so itself.
-int64_t readAheadBytes();
+/// Bytes from where a thread reads memory, once from its beginning to its end, to where it
+/// prefetches; 0: the processor's own prefetching is quicker alone.
+int64_t prefetchDistance();
 
 /// Binds the calling thread to the index-th allowed core. Has no effect where the system forbids
 /// it.

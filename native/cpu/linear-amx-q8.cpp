@@ -30,7 +30,6 @@ namespace {
 #define kWeight 6
 #define kOtherWeight 7
 
-constexpr int64_t kStepBytes = kPanelRows * 4;
 /// Scales of a run: what tiles store is read back much later than what vector instructions store.
 constexpr int kRun = 2;
 

@@ -42,7 +42,6 @@ thread_local TileShapes configured;
 thread_local bool isConfigured = false;
 
 constexpr int kTileBytes = 64;
-constexpr int64_t kStepBytes = kPanelRows * 4;
 
 /// Shapes for so many rows of activations and steps of a last chunk.
 void configure(int rows, int64_t last) {
@@ -58,7 +57,7 @@ void configure(int rows, int64_t last) {
 
 /// Asks for the lines that belong to a chunk.
 void prefetchChunk(Prefetch next, int64_t step) {
-  if (next.isBehind()) next.askBehind(step * kPanelRows * 4, kChunkSteps * kPanelRows * 4);
+  if (next.isAhead()) next.askAhead(step * kPanelRows * 4, kChunkSteps * kPanelRows * 4);
   if (next.bytesPerStep == 0) return;
   for (int64_t i = 0; i < kChunkSteps; ++i) __builtin_prefetch(next.at(step + i), 0, 2);
 }

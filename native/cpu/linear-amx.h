@@ -7,6 +7,9 @@
 
 namespace perigee {
 
+/// Bytes of a K step of a panel.
+constexpr int64_t kStepBytes = kPanelRows * 4;
+
 /// The operand of LDTILECFG: rows and bytes of a row of each tile.
 struct alignas(64) TileShapes {
   uint8_t palette = 1;

@@ -18,8 +18,8 @@ struct TileSums {
                                           int64_t steps, Prefetch next) {
     for (int64_t step = 0; step < steps; ++step) {
       // Into L2: L1 holds the current panel and rows.
-      if (next.isBehind()) {
-        next.askBehind(step * kPanelRows * 4, kPanelRows * 4);
+      if (next.isAhead()) {
+        next.askAhead(step * kPanelRows * 4, kPanelRows * 4);
       } else {
         __builtin_prefetch(next.at(step), 0, 2);
       }

@@ -58,31 +58,32 @@ constexpr int tileRows(Format format) {
 /// Rows of a tile of q8 that vector instructions multiply.
 constexpr int kPackedRowsMax = kMatrixUnit ? 6 : tileRows(Format::q8);
 
+/// Of a cache line.
 constexpr int64_t kLineBytes = 64;
 
 /// Rows of the largest tile of any format.
 constexpr int kTileRowsMax = kMatrixUnit ? tileRows(Format::bf16) : tileRows(Format::f32);
 
 /// Memory to prefetch while a tile is computed. Where several tiles share a panel: the next one,
-/// a line per step. Where one tile reads each panel once: what lies some way behind its reading.
+/// a line per step. Where one tile reads each panel once: what it reads a fixed distance later.
 struct Prefetch {
   const uint8_t* from;
   int64_t bytesPerStep;          // 0: no line per step
-  const uint8_t* end = nullptr;  // of the weights that are read; null: nothing behind the reading
+  const uint8_t* end = nullptr;  // of the weights that are read; null: a line per step, or nothing
 
   const uint8_t* at(int64_t step) const { return from + step * bytesPerStep; }
 
-  bool isBehind() const { return end != nullptr; }
+  bool isAhead() const { return end != nullptr; }
 
-  /// Asks for as many bytes as are about to be read, `read` bytes into the panel.
-  void askBehind(int64_t read, int64_t bytes) const {
+  /// Prefetches as many bytes as are about to be read, `read` bytes into the panel.
+  void askAhead(int64_t read, int64_t bytes) const {
     const uint8_t* const first = from + read;
     if (first >= end) return;
     for (int64_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(first + i, 0, 2);
   }
 
   /// So many steps on, whose weights are so many bytes.
-  void advance(int64_t steps, int64_t bytes) { from += isBehind() ? bytes : steps * bytesPerStep; }
+  void advance(int64_t steps, int64_t bytes) { from += isAhead() ? bytes : steps * bytesPerStep; }
 };
 
 /// Multiplies the packed rows `x` by one panel: `sums` becomes [M, kPanelRows].

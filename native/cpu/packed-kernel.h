@@ -223,7 +223,7 @@ void multiplyBlocks(const uint32_t* x, const uint32_t* panel, int64_t columns, P
     }
     weights.begin(group);
     if constexpr (Source::kGroupBytes > 0) {
-      if (next.isBehind()) next.askBehind(weights.bytesFrom(panel), Source::kGroupBytes);
+      if (next.isAhead()) next.askAhead(weights.bytesFrom(panel), Source::kGroupBytes);
     }
     addScaledColumns<0>(totals, weights, x);
     if constexpr (Source::kShape.scales == 2) {

@@ -91,12 +91,8 @@ export class BlockImports {
     }
     const started: Import = {
       ...{ request, occupation, from, stop: new AbortController(), transfer: 0, level: "host" },
-      ...{
-        firstOffer: null,
-        cachedTokens: from * cache.blockTokens,
-        counting: null,
-        counted: false,
-      },
+      ...{ firstOffer: null, cachedTokens: from * cache.blockTokens },
+      ...{ counting: null, counted: false },
       ...{ hasFailed: false, added: false, stopLooking: () => {} },
     };
     if (this.#begin(started, this.#levelsFor(request))) this.#byKey.set(request.key, started);

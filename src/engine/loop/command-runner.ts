@@ -27,6 +27,7 @@ import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-run
 import type { RowSearch, StepCommand } from "./step-command.ts";
 import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
 import {
+  endsUnsampled,
   isSampling,
   isSearching,
   itemsOf,
@@ -44,7 +45,7 @@ export interface CommandRunnerParts {
 }
 
 const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
-/** Embeddings, and prompts computed for another engine, sample none, but end as if they had. */
+/** Of an item that ends unsampled: its sequence ends as if it had sampled one. */
 const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
 const NO_FAILURES: RowFailures = new Map();
 const NO_MOVES: CacheMoves = { moves: [], jobs: [], peerJobs: [] };
@@ -336,7 +337,6 @@ interface SampledRows {
   readonly failures: RowFailures;
 }
 
-function unsampled({ planned, task }: StepItem): ItemResult {
-  const endsWithout = task.hiddenPool !== null || task.computesOnly;
-  return planned.samples && endsWithout ? NO_TOKEN : NOTHING;
+function unsampled(item: StepItem): ItemResult {
+  return endsUnsampled(item) ? NO_TOKEN : NOTHING;
 }

@@ -42,9 +42,13 @@ export function wantsPromptRows({ planned, task }: StepItem): boolean {
 }
 
 /** Whether a token is sampled for it. */
-export function isSampling({ planned, task }: StepItem): boolean {
-  const isSampled = task.hiddenPool === null && task.beamCandidates === 0 && !task.computesOnly;
-  return planned.samples && isSampled;
+export function isSampling(item: StepItem): boolean {
+  return item.planned.samples && item.task.beamCandidates === 0 && !endsUnsampled(item);
+}
+
+/** Whether it ends with its prompt: embeddings, and prompts computed for another engine. */
+export function endsUnsampled({ planned, task }: StepItem): boolean {
+  return planned.samples && (task.hiddenPool !== null || task.computesOnly);
 }
 
 /**
