@@ -13,6 +13,7 @@
 //   float* values = writer.begin(row, scratch);   // scratch: C floats, private to this thread
 //   ... write C floats to values ...
 //   writer.finish(row, values);
+// or by parts of columns, each with scratch of its own.
 #pragma once
 
 #include "params.h"
@@ -73,54 +74,69 @@ class ActivationWriter {
   /// Converts the floats at `values` into the row. Copies nothing in f32 if `values` is the row
   /// itself.
   void finish(int64_t row, const float* values) const {
+    finishPart(row, values, 0, layout_.columns);
+  }
+
+  /// The same for columns [begin, end): whole groups of kGroupColumns, but for the row's last.
+  /// `values`: of the whole row.
+  void finishPart(int64_t row, const float* values, int64_t begin, int64_t end) const {
     switch (layout_.format) {
-      case Format::f32:
-        if (reinterpret_cast<const uint8_t*>(values) != at(row)) {
-          std::memcpy(at(row), values, static_cast<size_t>(elementBytes_));
-        }
+      case Format::f32: {
+        auto* const out = reinterpret_cast<float*>(at(row));
+        if (out == values) break;
+        std::memcpy(out + begin, values + begin, static_cast<size_t>(end - begin) * sizeof(float));
         break;
-      case Format::bf16: finishBf16(reinterpret_cast<uint16_t*>(at(row)), values); break;
-      case Format::i8: finishI8(at(row), values); break;
-      case Format::q8: finishQ8(at(row), values); break;
+      }
+      case Format::bf16:
+        finishBf16(reinterpret_cast<uint16_t*>(at(row)), values, begin, end);
+        break;
+      case Format::i8: finishI8(at(row), values, begin, end); break;
+      case Format::q8: finishQ8(at(row), values, begin, end); break;
     }
   }
 
  private:
   uint8_t* at(int64_t row) const { return rows_ + row * rowBytes_; }
 
-  void finishBf16(uint16_t* out, const float* values) const {
-    const int64_t whole = layout_.columns / kLanes * kLanes;
-    for (int64_t i = 0; i < whole; i += kLanes) storeBf16(out + i, load(values + i));
-    for (int64_t i = whole; i < layout_.columns; ++i) out[i] = narrowBf16(values[i]);
-    std::memset(out + layout_.columns, 0,
-                static_cast<size_t>(elementBytes_ - layout_.columns * 2));
+  void finishBf16(uint16_t* out, const float* values, int64_t begin, int64_t end) const {
+    const int64_t whole = begin + (end - begin) / kLanes * kLanes;
+    for (int64_t i = begin; i < whole; i += kLanes) storeBf16(out + i, load(values + i));
+    for (int64_t i = whole; i < end; ++i) out[i] = narrowBf16(values[i]);
+    pad(reinterpret_cast<uint8_t*>(out), 2, end);
   }
 
-  void finishI8(uint8_t* out, const float* values) const {
+  void finishI8(uint8_t* out, const float* values, int64_t begin, int64_t end) const {
     const int64_t groups = groupCount(layout_.columns);
     auto* const bytes = reinterpret_cast<int8_t*>(out);
     auto* const scales = reinterpret_cast<float*>(out + elementBytes_);
     auto* const sums = reinterpret_cast<int32_t*>(scales + groups);
-    for (int64_t group = 0; group < groups; ++group) {
+    for (int64_t group = begin / kGroupColumns; group < groupCount(end); ++group) {
       const int64_t start = group * kGroupColumns;
       const int64_t count = groupEnd(group, layout_.columns) - start;
       scales[group] = quantizeGroup(bytes + start, values + start, count, sums + group);
     }
-    std::memset(out + layout_.columns, 0, static_cast<size_t>(elementBytes_ - layout_.columns));
+    pad(out, 1, end);
   }
 
-  void finishQ8(uint8_t* out, const float* values) const {
+  void finishQ8(uint8_t* out, const float* values, int64_t begin, int64_t end) const {
     const int64_t blocks = blockCount(layout_.columns);
     auto* const bytes = reinterpret_cast<int8_t*>(out);
     auto* const scales = reinterpret_cast<float*>(out + elementBytes_);
     auto* const sums = reinterpret_cast<int32_t*>(scales + blocks);
-    for (int64_t block = 0; block < blocks; ++block) {
+    for (int64_t block = begin / kBlockColumns; block < blockCount(end); ++block) {
       const int64_t start = block * kBlockColumns;
       const int64_t left = layout_.columns - start;
       scales[block] = quantizeBlock(bytes + start, values + start,
                                     left < kBlockColumns ? left : kBlockColumns, sums + 2 * block);
     }
-    std::memset(out + layout_.columns, 0, static_cast<size_t>(elementBytes_ - layout_.columns));
+    pad(out, 1, end);
+  }
+
+  /// Behind the row's last element.
+  void pad(uint8_t* out, int64_t bytesPerElement, int64_t end) const {
+    if (end < layout_.columns) return;
+    const int64_t used = layout_.columns * bytesPerElement;
+    std::memset(out + used, 0, static_cast<size_t>(elementBytes_ - used));
   }
 
   ActivationLayout layout_;

@@ -59,24 +59,32 @@ void AttentionPlan::make(const AttentionJob& job) {
   splitItems.clear();
   stateFloats = 0;
   int64_t cost = 0;
-  for (int sequence = 0; sequence < job.sequences; ++sequence) cost += addItems(job, sequence);
-
   const int threads = job.pool->threads();
+  const int heads = job.sequences * job.cache.kvHeads;
+  const int itemsPerHead = heads == 0 ? 1 : std::max(1, threads / heads);
+  for (int sequence = 0; sequence < job.sequences; ++sequence) {
+    cost += addItems(job, sequence, itemsPerHead);
+  }
+
   const int64_t costMax =
       threads == 1 ? std::numeric_limits<int64_t>::max() : cost / (kTasksPerThread * threads);
   const int64_t perRow = RowStates::floatsPerRow(valueStrideOf(job.cache.headDim));
   for (size_t i = 0; i < items.size(); ++i) split(static_cast<int>(i), costMax, perRow);
 }
 
-int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
+int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence, int itemsWanted) {
   const int rows = job.queryRows(sequence) * job.group();
   int64_t cost = 0;
   if (rows <= 0) return cost;
+  // A longer context is split along its positions instead, so that each key is read once.
+  const bool isShort = segmentsOf(job.contextLengths[sequence]) == 1;
+  const int rowsMax = isShort ? std::clamp((rows + itemsWanted - 1) / itemsWanted, 1, kItemRows)
+                              : kItemRows;
 
   // Later rows attend to more positions. Items are listed longest first, so that threads finish
   // together.
-  for (int first = (rows - 1) / kItemRows * kItemRows; first >= 0; first -= kItemRows) {
-    const int count = std::min(kItemRows, rows - first);
+  for (int first = (rows - 1) / rowsMax * rowsMax; first >= 0; first -= rowsMax) {
+    const int count = std::min(rowsMax, rows - first);
     const int begin = job.beginOf(sequence, first, count);
     const RowMask last = job.maskOf(sequence, first + count - 1);
     const int segmentEnd = last.end > begin ? segmentsOf(last.end) : 0;

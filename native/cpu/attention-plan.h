@@ -80,7 +80,7 @@ struct AttentionPlan {
   void make(const AttentionJob& job);
 
  private:
-  int64_t addItems(const AttentionJob& job, int sequence);
+  int64_t addItems(const AttentionJob& job, int sequence, int itemsWanted);
   void split(int index, int64_t costMax, int64_t stateFloatsPerRow);
 };
 

@@ -3,6 +3,7 @@
 
 #include "linear-tile.h"
 #include "packed-matrix.h"
+#include "params.h"
 #include "thread-pool.h"
 
 namespace perigee {
@@ -23,6 +24,12 @@ struct LinearJob {
 /// Appends the job of a whole matrix of any format, one for each of its segments; returns the end.
 /// There is room for kSegmentsMax of them.
 LinearJob* appendJobs(LinearJob* end, const LinearJob& whole);
+
+struct LinearParams;
+PERIGEE_EXPORT void perigee_linear(const LinearParams* params);
+
+/// Has waiting threads read ahead what perigee_linear will read.
+void readAhead(const LinearParams& params);
 
 /// Runs all jobs in parallel and returns when they are done.
 void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount);

@@ -22,27 +22,12 @@
 //           Prefetching 8 KiB ahead (Intel): one row of Q4_0 takes 36 % less time on 8 threads.
 // Checked   test/devices/cpu/linear.test.ts, bitwise independent of M; bench/kernels/linear.mjs
 #include <algorithm>
-#include <numeric>
 
 #include "cores.h"
 #include "linear-job.h"
+#include "panel-runs.h"
 
 namespace perigee {
-
-namespace {
-
-// A block's packed rows share the second-level cache with a panel: they have half of it.
-constexpr int64_t kBlockTilesMax = 32;
-// Tasks per thread. More tasks balance better when a thread is descheduled; fewer repeat less
-// packing.
-constexpr int64_t kTasksPerThread = 4;
-// Where threads prefetch ahead, each has one large first task, together this percentage of the
-// panels: they prefetch on for longer, and small tasks still end together. On 8 threads of an Intel
-// Xeon one row of Q4_0 takes 8 % less time.
-constexpr int64_t kFirstTasksPercent = 60;
-
-// Number of tiles that prefetch a panel together: a step of the panel is this many cache lines.
-constexpr int64_t kPrefetchTiles = kPanelRows * 4 / kLineBytes;
 
 struct LinearParams {
   ThreadPool* pool;
@@ -56,6 +41,30 @@ struct LinearParams {
   Int columns;
   Int accumulate;
 };
+
+namespace {
+
+// A block's packed rows share the second-level cache with a panel: they have half of it.
+constexpr int64_t kBlockTilesMax = 32;
+// The part of a thread's second-level cache that may hold what it read ahead.
+constexpr int64_t kAheadShare = 4;
+
+// Number of tiles that prefetch a panel together: a step of the panel is this many cache lines.
+constexpr int64_t kPrefetchTiles = kPanelRows * 4 / kLineBytes;
+
+LinearJob jobOf(const LinearParams& params) {
+  return {
+      {formatOf(params.format), params.rows, params.columns},
+      params.weight,
+      params.x,
+      nullptr,
+      params.count,
+      params.out,
+      params.bias,
+      params.accumulate != 0,
+      params.rows,
+  };
+}
 
 /// Partition of one job: tiles of nearly equal row counts, blocks of tiles, runs of panels.
 class LinearPlan {
@@ -72,18 +81,28 @@ class LinearPlan {
     const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows_) * 4);
     const int64_t tilesMax = std::clamp<int64_t>(level2Bytes() / 2 / tileBytes, 1, kBlockTilesMax);
     blocks_ = std::max<int64_t>(1, (tiles_ + tilesMax - 1) / tilesMax);
-    const int64_t panels = job.layout.panels();
-    if (threads > 1 && prefetchesAhead()) {
-      firstPanels_ = panels * kFirstTasksPercent / 100 / threads;
-      firstRuns_ = firstPanels_ > 0 ? threads : 0;
-    }
-    const int64_t rest = std::max<int64_t>(1, panels - firstRuns_ * firstPanels_);
-    runs_ = firstRuns_ + std::clamp<int64_t>(runsWanted(threads), 1, rest);
+    const int64_t panelBytes = job.layout.panelWords() * 4;
+    runs_ = prefetchesAhead() ? PanelRuns::inRounds(job.layout.panels(), panelBytes, threads)
+                              : PanelRuns::equal(job.layout.panels(), blocks_, threads);
   }
 
-  int64_t tasks() const { return blocks_ * runs_; }
+  int64_t tasks() const { return blocks_ * runs_.count(); }
+
+  /// How many of the first tasks are threads' own. Not where all tiles use a panel that was read.
+  int owned(int threads) const {
+    return tiles_ == 1 ? static_cast<int>(std::min<int64_t>(threads, runs_.ofRound())) : 0;
+  }
+
+  /// What the owned tasks read.
+  ReadAhead readAhead() const {
+    if (tiles_ != 1) return {};
+    const int64_t panelBytes = job_->layout.panelWords() * 4;
+    return {panelAt(0), runs_.roundEnd(0), runs_.ofRound(), panelBytes,
+            level2Bytes() / kAheadShare};
+  }
+
   int64_t tiles() const { return tiles_; }
-  int64_t block(int64_t task) const { return task / runs_; }
+  int64_t block(int64_t task) const { return task / runs_.count(); }
   int64_t firstTile(int64_t block) const { return block * tiles_ / blocks_; }
 
   /// Of the rows of a block.
@@ -124,18 +143,18 @@ class LinearPlan {
 
   /// Multiplies a packed block by the panels of the task's run. `expanded`: room for panelWords.
   void multiply(int64_t task, const uint32_t* words, uint32_t* expanded) const {
-    const int64_t run = task % runs_;
-    const int64_t last = firstPanel(run + 1);
-    for (int64_t panel = firstPanel(run); panel < last; ++panel) {
-      multiplyPanel(task / runs_, panel, last, words, expanded);
+    const int64_t run = task % runs_.count();
+    const int64_t last = runs_.firstPanel(run + 1);
+    for (int64_t panel = runs_.firstPanel(run); panel < last; ++panel) {
+      multiplyPanel(block(task), panel, last, words, expanded);
     }
   }
 
   /// Prefetches the beginning of the task's weights, before its rows are packed.
   void prefetch(int64_t task) const {
     if (!prefetchesAhead()) return;
-    const int64_t run = task % runs_;
-    const Prefetch begin{panelAt(firstPanel(run)), 0, panelAt(firstPanel(run + 1))};
+    const int64_t run = task % runs_.count();
+    const Prefetch begin{panelAt(runs_.firstPanel(run)), 0, panelAt(runs_.firstPanel(run + 1))};
     for (int64_t at = 0; at < prefetchDistance(); at += kLineBytes) begin.askAhead(at, kLineBytes);
   }
 
@@ -143,24 +162,8 @@ class LinearPlan {
   /// Whether the weights are read once, one panel after the other, by a processor that gains by it.
   bool prefetchesAhead() const { return tiles_ == 1 && !expands_ && prefetchDistance() > 0; }
 
-  /// The first panel of a run; behind the last run the end of all.
-  int64_t firstPanel(int64_t run) const {
-    if (run < firstRuns_) return run * firstPanels_;
-    const int64_t before = firstRuns_ * firstPanels_;
-    const int64_t rest = job_->layout.panels() - before;
-    return before + (run - firstRuns_) * rest / (runs_ - firstRuns_);
-  }
-
   const uint8_t* panelAt(int64_t panel) const {
     return reinterpret_cast<const uint8_t*>(job_->weight + panel * job_->layout.panelWords());
-  }
-
-  /// The tasks are a multiple of the threads, so that none has to wait for the last one.
-  int64_t runsWanted(int threads) const {
-    if (threads == 1) return 1;
-    const int64_t multiple = threads / std::gcd<int64_t>(blocks_, threads);
-    const int64_t together = blocks_ * multiple;
-    return (threads * kTasksPerThread + together - 1) / together * multiple;
   }
 
   /// Few rows of q8 do not: their weights are read sooner than a panel is expanded. On 8 threads of
@@ -248,8 +251,8 @@ class LinearPlan {
   int64_t tiles_;
   bool expands_;
   TilePacker packer_;
-  int64_t blocks_, runs_;
-  int64_t firstRuns_ = 0, firstPanels_ = 0;  // large ones, and the panels of each
+  int64_t blocks_;
+  PanelRuns runs_;
 };
 
 /// The block that a thread's scratch holds packed: one packing serves all of its runs.
@@ -354,7 +357,8 @@ void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
   if (planned.isShared) {
     pool.parallelFor(planned.tiles, [&](int64_t index, int) { planned.packTile(index); });
   }
-  pool.parallelFor(planned.tasks, [&](int64_t task, int thread) {
+  const int owned = jobCount > 0 ? planned.jobs[0].plan.owned(pool.threads()) : 0;
+  pool.parallelFor(planned.tasks, owned, [&](int64_t task, int thread) {
     const int64_t words = planned.blockWords + planned.panelWords;
     planned.multiply(task, thread, pool.scratch<uint32_t>(words, thread));
     if constexpr (kMatrixUnit) releaseMatrixUnit();
@@ -378,20 +382,16 @@ LinearJob* appendJobs(LinearJob* end, const LinearJob& whole) {
   return end;
 }
 
-PERIGEE_EXPORT void perigee_linear(const LinearParams* params) {
-  const LinearJob whole{
-      {formatOf(params->format), params->rows, params->columns},
-      params->weight,
-      params->x,
-      nullptr,
-      params->count,
-      params->out,
-      params->bias,
-      params->accumulate != 0,
-      params->rows,
-  };
+void readAhead(const LinearParams& params) {
   LinearJob jobs[kSegmentsMax];
-  runLinearJobs(*params->pool, jobs, appendJobs(jobs, whole) - jobs);
+  appendJobs(jobs, jobOf(params));
+  ThreadPool& pool = *params.pool;
+  pool.readAhead(LinearPlan(jobs[0], pool.threads()).readAhead());
+}
+
+PERIGEE_EXPORT void perigee_linear(const LinearParams* params) {
+  LinearJob jobs[kSegmentsMax];
+  runLinearJobs(*params->pool, jobs, appendJobs(jobs, jobOf(*params)) - jobs);
 }
 
 }  // namespace perigee
