@@ -11,6 +11,7 @@ import {
 } from "#speculative";
 import type { DraftPolicy, WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
+import { HostTails } from "./host-tails.ts";
 import type { NetworkShape } from "./kind-costs.ts";
 import type { ItemResult } from "./model-runner.ts";
 import type { DraftContext, SequenceDrafter } from "./sequence-drafter.ts";
@@ -73,6 +74,9 @@ export class Drafting {
   #foresees = true;
   /** What of the newest step's drafts is computed while the next one is measured; null: nothing. */
   #behind: NetworkShape | null = null;
+  readonly #tails = new HostTails();
+  /** Whether the step before drafted or verified drafts; null: it did not only decode. */
+  #before: boolean | null = null;
   /** Sequences under a grammar that grew since the last step was measured. */
   #constrained = 0;
   readonly #kinds = new Map<string, KindAcceptance>();
@@ -105,7 +109,7 @@ export class Drafting {
   }
 
   /** Takes note of how long a step took, if it only decoded. */
-  measure({ plan, outcome, sinceLastMs }: ComputedStep): void {
+  measure({ plan, outcome, stepMs, sinceLastMs }: ComputedStep): void {
     if (this.#policy === null || this.#drafted.size === 0) return;
     const isConstrained = this.#constrained > 0;
     const foresaw = isConstrained && this.#foresees;
@@ -119,6 +123,11 @@ export class Drafting {
       if (count !== 1 || !samples) decodes = false;
     }
     this.#sequences = sequences;
+    const before = this.#before;
+    if (before !== null && sinceLastMs !== null) {
+      this.#tails.record({ drafts: before, foresaw }, sinceLastMs - stepMs);
+    }
+    this.#before = null;
     if (!decodes || sinceLastMs === null || "error" in outcome) return;
     let accepted = 0;
     let network = behind;
@@ -128,9 +137,11 @@ export class Drafting {
       network = draft === null || isChain(draft) ? "chain" : "tree";
     }
     const { drafted } = plan;
-    this.#policy.record({ sequences, drafted, network, accepted, foresaw }, sinceLastMs);
+    this.#before = drafted > 0 || network !== null;
+    const ms = stepMs + (this.#tails.of({ drafts: this.#before, foresaw }) ?? sinceLastMs - stepMs);
+    this.#policy.record({ sequences, drafted, network, accepted, foresaw }, ms);
     if (!isConstrained) return;
-    this.#foresight.record({ sequences, tokens: sequences + accepted, foresaw }, sinceLastMs);
+    this.#foresight.record({ sequences, tokens: sequences + accepted, foresaw }, ms);
     this.#foresees = this.#foresight.decide(sequences);
   }
 

@@ -4,6 +4,7 @@ import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob, FinishedPeerJob, PeerJob } from "#kvcache";
 import type { DevicePulls } from "./device-pulls.ts";
 import type { DiskStore, DiskStoreStats } from "./disk-store.ts";
+import { PacedOffloads } from "./paced-offloads.ts";
 import type { PeerLink } from "./peer-link.ts";
 
 /** A part of each block: its bytes on the device and in host memory. */
@@ -60,6 +61,8 @@ const MEASURED_BLOCKS_MAX = 16;
 const FIRST_PAIRS = 64;
 /** Poll interval for a device's moves: short compared with a disk read. */
 const MOVES_LOOK_MS = 1;
+/** What leaves the device together for blocks that come: less than a ms by PCIe 5. */
+const PACED_BYTES = 32 << 20;
 
 /** The bytes of all levels. One per engine. */
 export class LevelMover {
@@ -72,6 +75,7 @@ export class LevelMover {
   /** Settles when all jobs so far have been submitted to the store, in order. */
   #handedOver: Promise<void> = Promise.resolve();
   readonly #underWay = new Set<Promise<void>>();
+  readonly #paced: PacedOffloads;
   #finished: FinishedDiskJob[] = [];
   #finishedPeers: FinishedPeerJob[] = [];
   /** The error after which nothing is moved. */
@@ -83,6 +87,19 @@ export class LevelMover {
     this.#options = options;
     this.#parts = beside === null ? [{ cache, host }] : [{ cache, host }, beside];
     this.#bytesPerBlock = this.#parts.reduce((sum, part) => sum + part.cache.bytesPerBlock, 0);
+    this.#paced = new PacedOffloads({
+      sliceBlocks: Math.max(1, Math.floor(PACED_BYTES / this.#bytesPerBlock)),
+      isOnDevice: (block) => this.#isOnDevice(block),
+      issue: (moves, peerJobs) => {
+        if (this.#failure === null) this.#tryToMove(moves);
+        this.#submitNear(peerJobs);
+      },
+      moved: async () => {
+        const mark = this.#mark();
+        if (mark !== "failed") await this.#areDone(mark);
+      },
+      timer: options.timer,
+    });
   }
 
   stats(): LevelMoverStats {
@@ -114,9 +131,9 @@ export class LevelMover {
 
   /**
    * Carries out the cache's decisions, all at once: `takeMoves` and `takeDiskJobs` of one moment,
-   * since a job may use a host block that a move fills or empties. Moves are enqueued on the
-   * device, in order, before the caller's next work. Jobs are started after them, in order; host
-   * blocks of reads and writes must stay held and unchanged until `takeFinished` returns the job.
+   * one call after the other. The moves run on the device, in order, before the caller's next work,
+   * but for those of `PacedOffloads`. Jobs are started after them, in order; host blocks of reads
+   * and writes must stay held and unchanged until `takeFinished` returns the job.
    *
    * Throws a move's error. Blocks then differ from the bookkeeping on every level but the disk:
    * this call and all later ones move nothing more and throw the same, and their jobs are returned
@@ -127,9 +144,15 @@ export class LevelMover {
     jobs: readonly DiskJob[],
     peerJobs: readonly PeerJob[] = [],
   ): void {
-    if (this.#failure === null) this.#tryToMove(moves);
+    const now = this.#paced.take({ moves, jobs, peerJobs });
+    if (this.#failure === null) this.#tryToMove(now.moves);
     // Even if a move failed: the caller waits for the end of each job.
-    if (jobs.length + peerJobs.length > 0) this.#submit(jobs, peerJobs);
+    if (jobs.length + now.peerJobs.length > 0) this.#submit(jobs, now.peerJobs);
+    const paced = this.#paced.start();
+    if (paced !== null) {
+      const running: Promise<void> = paced.then(() => void this.#underWay.delete(running));
+      this.#underWay.add(running);
+    }
     if (this.#failure !== null) throw this.#failure.error;
   }
 
@@ -157,6 +180,7 @@ export class LevelMover {
     const cancel = () => store?.cancel();
     if (until?.aborted === true) cancel();
     until?.addEventListener("abort", cancel, { once: true });
+    this.#paced.flush();
     await this.#handedOver;
     await Promise.all(this.#underWay);
     until?.removeEventListener("abort", cancel);
