@@ -76,7 +76,7 @@ test("[SP42] where steps begin ahead, each costs the time since the last", () =>
   ).toEqual([5, 9, 5]);
 });
 
-test("[SP42] the time in which an engine was idle is nobody's", () => {
+test("[SP42] time in which an engine was idle is charged to no step", () => {
   expect(
     costsOf([
       [0, 4, null],

@@ -30,11 +30,11 @@ const PAUSE_MS = 1;
 
 /**
  * Makes room for many blocks of another engine without a step that waits for all of it: an op waits
- * for what was enqueued before it, and a prompt of 8,192 tokens of an 8B model replaces 1 GiB, which
- * takes 20 ms to copy to host memory. No step uses what is replaced here: its place is held for the
- * block that comes. So contents leave slice by slice, and the jobs that fill their places begin
- * behind them. What touches one of these blocks meanwhile, on the device or in host memory, comes
- * after all of them, as if they had left at once.
+ * for what was enqueued before it, and a prompt of 8,192 tokens of an 8B model replaces 1 GiB,
+ * which takes 20 ms to copy to host memory. No step uses what is replaced here: its place is held
+ * for the block that comes. So contents leave slice by slice, and the jobs that fill their places
+ * begin behind them. What touches one of these blocks meanwhile, on the device or in host memory,
+ * comes after all of them, as if they had left at once.
  */
 export class PacedOffloads {
   readonly #options: PacedOffloadsOptions;
