@@ -93,7 +93,7 @@ async function tokenize(response, body) {
 }
 
 const server = createServer((request, response) => {
-  if (request.url === "/worker_info") return json(response, info());
+  if (request.url.startsWith("/worker_info")) return json(response, info());
   if (request.method === "GET")
     return json(response, { object: "list", data: [{ id: flags.model }] });
   const parts = [];

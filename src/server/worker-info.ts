@@ -2,6 +2,7 @@
 import type { FastifyInstance } from "fastify";
 import type { ServerContext } from "./context.ts";
 import type { Duty, WorkerRole } from "./duty.ts";
+import { ReportFollowers } from "./report-followers.ts";
 
 /** Who a server is in a fleet. */
 export interface WorkerIdentity {
@@ -45,13 +46,30 @@ export interface WorkerReport extends Omit<WorkerIdentity, "role">, Duty {
   };
 }
 
-/** `GET /worker_info`, on the main thread. */
+/**
+ * `GET /worker_info`, on the main thread. With `?follow=on` the answer goes on: a line each second,
+ * which is empty where nothing has changed. Where too many follow, it has an end as any other.
+ */
 export function workerInfoRoute(
   app: FastifyInstance,
   context: ServerContext,
   identity: WorkerIdentity,
 ): void {
-  app.get("/worker_info", async () => workerReport(context, identity));
+  const followers = new ReportFollowers(() => JSON.stringify(workerReport(context, identity)));
+  app.get("/worker_info", async (request, reply) => {
+    const isFollowing = request.method === "GET" && follows(request.query);
+    if (!isFollowing || !followers.hasRoom) return workerReport(context, identity);
+    reply.hijack();
+    followers.add(reply.raw);
+    return reply;
+  });
+  // Answers end before their connections are closed: readers see an end, not a failure.
+  app.addHook("preClose", async () => followers.close());
+}
+
+function follows(query: unknown): boolean {
+  const isObject = typeof query === "object" && query !== null;
+  return isObject && "follow" in query && query.follow === "on";
 }
 
 /** The same data for a caller in this process. */

@@ -163,6 +163,7 @@ class Strangers {
       const [path = ""] = (request.url ?? "").split("?");
       const answer = answers[path];
       if (path.startsWith("/kv_cache_events")) events(response);
+      else if (request.url?.endsWith("?follow=on")) this.#followed(response, ownInfo(host, server));
       else if (answer === undefined) response.writeHead(404).end("{}");
       else response.end(answer === "own" ? JSON.stringify(ownInfo(host, server)) : answer);
     });
@@ -188,6 +189,19 @@ class Strangers {
       response.write(`id: ${below(9)}-${below(1e9)}\n${kind}data: ${event}\n\n`);
     }
     response.end(below(2) === 0 ? "data: {" : "");
+  }
+
+  /** What it says of itself: most often nonsense, in lines of any length, some without end. */
+  #followed(response: ServerResponse, info: object): void {
+    const below = this.#below;
+    response.write(`${JSON.stringify(info)}\n`);
+    const timer = setInterval(() => {
+      const text = JSON.stringify({ ...info, [["load", "kv", "epoch"][below(3)] ?? ""]: below(9) });
+      const lines = ["\n", "{", `${text}\n`, `${text}\n`.repeat(1 + below(200)), "\0\n"];
+      response.write(lines[below(lines.length)] ?? "x".repeat(below(2 ** 16)));
+      if (below(50) === 0) response.end();
+    }, 5);
+    response.once("close", () => clearInterval(timer));
   }
 
   #snapshot(): string {

@@ -5,6 +5,7 @@ import { reserveServer } from "#server";
 import { json } from "../support/json.ts";
 import { ToyModel } from "../support/toy-model.ts";
 import { closeToyServers, serveToy } from "../support/toy-server.ts";
+import { until } from "../support/until.ts";
 
 closeToyServers();
 
@@ -40,4 +41,39 @@ test("[CL56] it says nothing without a key", async () => {
   expect((await get("/worker_info")).status).toBe(401);
   const headers = { authorization: "Bearer key" };
   expect((await get("/worker_info", { headers })).status).toBe(200);
+});
+
+test("[CL265] one that is followed goes on to say it, until it ends", async () => {
+  const { get, server } = await serveToy();
+  const { body, headers } = await get("/worker_info?follow=on");
+  expect(headers.get("content-type")).toBe("application/x-ndjson");
+  let text = "";
+  const read = async (): Promise<void> => {
+    for await (const piece of body ?? []) {
+      text += Buffer.from(piece).toString();
+      // The first line, and the next, which says that nothing has changed.
+      if (text.endsWith("\n\n")) void server.close();
+    }
+  };
+  await read();
+  const [first = "", ...others] = text.split("\n");
+  expect(readWorkerReport(JSON.parse(first)).info.id).toBe(server.url);
+  expect(others[0]).toBe("");
+});
+
+test("[CL265] where too many follow, the answer has an end, and others go on", async () => {
+  const { get } = await serveToy();
+  const stop = new AbortController();
+  const ask = () => get("/worker_info?follow=on", { signal: stop.signal });
+  const answers = await Promise.all(Array.from({ length: 256 }, ask));
+  const types = answers.map(({ headers }) => headers.get("content-type"));
+  expect(new Set(types)).toEqual(new Set(["application/x-ndjson"]));
+  expect(readWorkerReport(await json(get("/worker_info?follow=on"))).state).toBe("ready");
+  stop.abort();
+  await until("there is room", async () => {
+    const answer = await get("/worker_info?follow=on");
+    const isFollowed = answer.headers.get("content-type") === "application/x-ndjson";
+    await answer.body?.cancel();
+    return isFollowed;
+  });
 });

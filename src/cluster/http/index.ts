@@ -2,6 +2,7 @@
  * cluster/http: questions to workers, and streams of what they announce.
  *
  *   worker-http.ts   one request, its answer bounded; failureText: why there is none
+ *   worker-listening.ts  an answer that goes on, as calls
  *   deferred-ends.ts  connections whose end waits for a reader that pauses
  *   said-once.ts     which reasons of a trouble were told
  *   deadline.ts      one signal for an end from outside and for time that runs out
@@ -21,3 +22,4 @@ export {
   WorkerHttp,
   type WorkerQuestion,
 } from "./worker-http.ts";
+export type { AnswerListener, Listening } from "./worker-listening.ts";

@@ -1,6 +1,7 @@
 import { Agent, request } from "undici";
 import { EngineError, messageOf } from "#base";
 import { safeConnector } from "./deferred-ends.ts";
+import { type AnswerListener, type Listening, ListeningCall } from "./worker-listening.ts";
 
 /** Longest time to make a connection, in milliseconds. */
 const CONNECT_MS = 10_000;
@@ -53,6 +54,18 @@ export class WorkerHttp {
       text: (bytesMax) => textOf(body, bytesMax),
       drop: () => body.on("error", () => {}).destroy(),
     };
+  }
+
+  /** GETs, and tells of the answer as it comes: for answers that go on. */
+  listen(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    listener: AnswerListener,
+  ): Listening {
+    const { origin, pathname, search } = new URL(url);
+    const call = new ListeningCall(listener);
+    this.#agent.dispatch({ origin, path: pathname + search, method: "GET", headers }, call);
+    return call;
   }
 
   /** Ends all connections; requests in work fail. */

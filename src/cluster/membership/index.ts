@@ -13,7 +13,7 @@
  *                          probe.ts asks which server it is, bounded-get.ts: a bounded answer
  *   joined-membership.ts   several memberships as one; open-membership.ts: those that are wanted
  *   model-differences.ts   workers of one model's name that are not equal
- *   load-watch.ts          loads that workers report
+ *   load-watch.ts          loads that workers report: report-stream.ts follows one of them
  *   redis-books.ts         loads that routers keep together; book-scripts.ts: what Redis runs
  *   local-bus.ts           the same inside one process
  *   member-book.ts         what is known, and who is told

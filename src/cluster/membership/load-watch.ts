@@ -1,6 +1,7 @@
-import type { WorkerHttp } from "#cluster/http";
-import type { Membership, WorkerInfo, WorkerLoad } from "#cluster/protocol";
-import { readReport } from "./probe.ts";
+import { systemHttp, type WorkerHttp } from "#cluster/http";
+import type { Member, Membership, WorkerInfo, WorkerLoad } from "#cluster/protocol";
+import { ReportStream } from "./report-stream.ts";
+import type { ReportedWorker } from "./worker-info-reader.ts";
 
 const INTERVAL_MS = 1000;
 
@@ -10,61 +11,74 @@ export interface LoadWatchOptions {
   readonly secret: string | null;
   /** What asks workers. Default: one with the system's authorities. */
   readonly http?: WorkerHttp;
-  /** Between two questions to a worker. Default: 1 s. */
+  /** Between two looks at a worker, which tells of itself once a second. Default: 1 s. */
   readonly intervalMs?: number;
   readonly onLoad: (info: WorkerInfo, load: WorkerLoad) => void;
 }
 
 /**
- * Asks every worker of Perigee that is a member for its load, and learns its role and state by the
- * way, so that a membership need not ask the same. A worker that does not answer is not asked again
- * before the question has failed: others' loads are not late for it.
+ * Follows what every worker of Perigee that is a member says of its load, and learns its role and
+ * state by the way, so that a membership need not ask the same. A worker whose answer ends, fails
+ * or falls silent is asked anew at the next look: others' loads are not late for it.
  */
 export class LoadWatch {
   readonly #membership: Membership;
-  readonly #options: LoadWatchOptions;
-  readonly #asked = new Set<string>();
-  readonly #stop = new AbortController();
+  readonly #options: Required<LoadWatchOptions>;
+  /** By the worker's id. */
+  readonly #streams = new Map<string, ReportStream>();
   readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
 
   constructor(membership: Membership, options: LoadWatchOptions) {
+    const { intervalMs = INTERVAL_MS, http = systemHttp() } = options;
     this.#membership = membership;
-    this.#options = options;
-    this.#timer = setInterval(() => this.#askAll(), options.intervalMs ?? INTERVAL_MS);
+    this.#options = { ...options, intervalMs, http };
+    this.#timer = setInterval(() => {
+      const nowMs = performance.now();
+      // Behind the next reads: what came while the process was busy is no delay of its worker.
+      setImmediate(() => this.#lookAtAll(nowMs));
+    }, intervalMs);
   }
 
   close(): void {
+    this.#isClosed = true;
     clearInterval(this.#timer);
-    this.#stop.abort();
+    for (const stream of this.#streams.values()) stream.close();
+    this.#streams.clear();
   }
 
-  #askAll(): void {
-    for (const { info, state } of this.#membership.workers.values()) {
-      if (info.kind !== "perigee" || state === "unreachable" || this.#asked.has(info.id)) continue;
-      void this.#ask(info);
+  #lookAtAll(nowMs: number): void {
+    if (this.#isClosed) return;
+    const { workers } = this.#membership;
+    for (const [id, stream] of this.#streams) {
+      if (isAsked(workers.get(id))) stream.look(nowMs);
+      else stream.close();
+      if (stream.isOver) this.#streams.delete(id);
+    }
+    for (const member of workers.values()) {
+      if (isAsked(member) && !this.#streams.has(member.info.id)) this.#follow(member.info);
     }
   }
 
-  async #ask(info: WorkerInfo): Promise<void> {
-    const { secret, onLoad, http } = this.#options;
-    const { signal } = this.#stop;
-    this.#asked.add(info.id);
-    try {
-      const report = await readReport({
-        ...{ url: info.url, secret, workerApiKey: null, signal },
-        ...(http !== undefined && { http }),
-      });
-      if (report?.info.epoch !== info.epoch || signal.aborted) return;
-      this.#membership.heard?.({ info: report.info, state: report.state });
-      const { role, roleEpoch } = report.info;
-      if (role !== undefined && roleEpoch !== undefined) {
-        this.#membership.learnRole(info.id, { epoch: info.epoch, role, roleEpoch });
-      }
-      if (report.load !== null) onLoad(info, report.load);
-    } catch {
-      // Membership notices workers that are away, and says so.
-    } finally {
-      this.#asked.delete(info.id);
-    }
+  #follow({ id, url }: WorkerInfo): void {
+    const { secret, http, intervalMs } = this.#options;
+    const onReport = (report: ReportedWorker) => this.#heard(id, report);
+    this.#streams.set(id, new ReportStream({ url, secret, http, intervalMs, onReport }));
   }
+
+  #heard(id: string, { info: told, state, load }: ReportedWorker): void {
+    const info = this.#membership.workers.get(id)?.info;
+    if (info === undefined || told.epoch !== info.epoch) return;
+    this.#membership.heard?.({ info: told, state });
+    const { role, roleEpoch } = told;
+    if (role !== undefined && roleEpoch !== undefined) {
+      this.#membership.learnRole(id, { epoch: info.epoch, role, roleEpoch });
+    }
+    if (load !== null) this.#options.onLoad(info, load);
+  }
+}
+
+/** Membership notices workers that are away, and says so. */
+function isAsked(member: Member | undefined): boolean {
+  return member?.info.kind === "perigee" && member.state !== "unreachable";
 }

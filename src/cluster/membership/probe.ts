@@ -79,8 +79,12 @@ export async function readReport(target: ProbeTarget): Promise<ReportedWorker | 
     throw new EngineError("NETWORK", `a refused secret (status ${answer.status})`);
   }
   if (answer.status === 503) throw new EngineError("NETWORK", LOADING);
-  if (answer.status !== 200) return null;
-  const value = jsonOf(answer);
+  return answer.status === 200 ? readReportText(url, answer.text) : null;
+}
+
+/** The same from the text of an answer. Throws INVALID_ARGUMENT where it is none that can be. */
+export function readReportText(url: string, text: string): ReportedWorker | null {
+  const value = jsonOf(text);
   if (value === null || value.kind !== "perigee") return null;
   const report = readWorkerReport(value);
   return { ...report, info: { ...report.info, id: url, url } };
@@ -122,7 +126,7 @@ async function identify(target: ProbeTarget, owner: string): Promise<Identity> {
 async function sglangOf(target: ProbeTarget): Promise<Identity | null> {
   for (const path of ["/server_info", "/get_server_info"]) {
     const answer = await tryAsk(target, path);
-    const value = answer === null ? null : jsonOf(answer);
+    const value = answer === null ? null : jsonOf(answer.text);
     if (value === null || !Number.isSafeInteger(value.page_size)) continue;
     const blockTokens = Math.max(1, Number(value.page_size));
     const tokens = Number(value.max_total_num_tokens);
@@ -136,14 +140,14 @@ async function sglangOf(target: ProbeTarget): Promise<Identity | null> {
 /** Null: a release that does not tell how long its blocks are. It does not tell their number. */
 async function trtllmCache(target: ProbeTarget): Promise<WorkerKv | null> {
   const answer = await tryAsk(target, "/server_info");
-  const blockTokens = answer === null ? null : jsonOf(answer)?.tokens_per_block;
+  const blockTokens = answer === null ? null : jsonOf(answer.text)?.tokens_per_block;
   const isLength = Number.isSafeInteger(blockTokens) && Number(blockTokens) > 0;
   return isLength ? kvOf(Number(blockTokens), 0) : null;
 }
 
 async function versionOf(target: ProbeTarget): Promise<string> {
   const answer = await tryAsk(target, "/version");
-  const version = answer === null ? null : jsonOf(answer)?.version;
+  const version = answer === null ? null : jsonOf(answer.text)?.version;
   return typeof version === "string" ? short(version) : "unknown";
 }
 
@@ -160,7 +164,7 @@ function kvOf(blockTokens: number, blocks: number): WorkerKv {
 }
 
 function modelCards(answer: SmallAnswer): readonly ModelCard[] {
-  const list = jsonOf(answer)?.data;
+  const list = jsonOf(answer.text)?.data;
   if (!Array.isArray(list)) throw strange("no list of models at /v1/models");
   return list.slice(0, MODELS_MAX).flatMap((card: unknown) => {
     if (typeof card !== "object" || card === null) return [];
@@ -224,7 +228,7 @@ function withSignal({ signal, http }: ProbeTarget, token: string | null): GetOpt
   };
 }
 
-function jsonOf({ text }: SmallAnswer): JsonObject | null {
+function jsonOf(text: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? (value as JsonObject) : null;

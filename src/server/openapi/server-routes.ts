@@ -152,7 +152,10 @@ const OPERATION = under("Operation", [
 ]);
 
 const FLEET = under("Fleet", [
-  { ...get, path: "/worker_info", summary: "What routers read of a worker" },
+  {
+    ...{ ...get, path: "/worker_info", summary: "What routers read of a worker" },
+    query: z.object({ follow: z.literal("on").optional() }),
+  },
   {
     ...{ ...post, path: "/worker_role", body: { name: "RoleRequest", schema: RoleRequest } },
     summary: "Changes what a worker does for its fleet",
