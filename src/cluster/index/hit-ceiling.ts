@@ -105,10 +105,14 @@ export class HitCeiling {
    * been there.
    */
   expect({ keys }: PromptBlocks, announces: boolean): SeenBefore {
-    const before = new Uint8Array(this.#seenBlocks(keys));
-    for (let block = 0; block < before.length; block++) before[block] = this.#flagsOf(keys, block);
     const flag = announces ? EXPECTED : 0;
-    for (let at = 0; at < keys.length; at += 2) this.#see(keys[at]!, keys[at + 1]!, flag);
+    const young = this.#young;
+    const { before, isKnown } = this.#leading(keys, flag);
+    for (let at = 0, block = 0; at < keys.length; at += 2, block++) {
+      // What is known so already stays as it is, as long as nothing was forgotten meanwhile.
+      if (isKnown[block] === 1 && this.#young === young) continue;
+      this.#see(keys[at]!, keys[at + 1]!, flag);
+    }
     return before;
   }
 
@@ -143,11 +147,25 @@ export class HitCeiling {
     };
   }
 
-  /** Leading blocks that some request or event had before. */
-  #seenBlocks(keys: Uint32Array): number {
-    let blocks = 0;
-    while (blocks * 2 < keys.length && this.#flagsOf(keys, blocks) >= 0) blocks++;
-    return blocks;
+  /**
+   * What is known of the leading blocks that some request or event had before; `isKnown`: which of
+   * them are in the younger generation, with the flag.
+   */
+  #leading(keys: Uint32Array, flag: number) {
+    const blocks = keys.length >>> 1;
+    const flags = new Uint8Array(blocks);
+    const isKnown = new Uint8Array(blocks);
+    let leading = 0;
+    for (; leading < blocks; leading++) {
+      const low = keys[leading * 2]!;
+      const high = keys[leading * 2 + 1]!;
+      const young = this.#young.flagsOf(low, high);
+      const found = young >= 0 ? young : this.#old.flagsOf(low, high);
+      if (found < 0) break;
+      flags[leading] = found;
+      isKnown[leading] = young >= 0 && (young & flag) === flag ? 1 : 0;
+    }
+    return { before: flags.slice(0, leading), isKnown };
   }
 
   #lose({ cached, promised, anywhere, before }: Reach, blockTokens: number): void {
@@ -160,13 +178,6 @@ export class HitCeiling {
       else if (flags & EXPECTED) this.#lost.keyDiffers += blockTokens;
       else this.#lost.neverAnnounced += blockTokens;
     }
-  }
-
-  #flagsOf(keys: Uint32Array, block: number): number {
-    const low = keys[block * 2]!;
-    const high = keys[block * 2 + 1]!;
-    const flags = this.#young.flagsOf(low, high);
-    return flags >= 0 ? flags : this.#old.flagsOf(low, high);
   }
 
   #see(low: number, high: number, flag: number): void {

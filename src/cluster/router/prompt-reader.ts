@@ -62,7 +62,7 @@ export class PromptReader {
     if (request.kind === "other") {
       return readPrompts(request, null, { origin: "none", own: null });
     }
-    const pieces = textTokens(promptText(request));
+    const pieces = textTokens(promptParts(request));
     return readPrompts(request, pieces, { origin: "text", own: null });
   }
 
@@ -144,7 +144,7 @@ function leadingText(request: GenerationRequest): string {
   const { kind, body } = request;
   const { messages } = body;
   const first: unknown = Array.isArray(messages) ? messages[0] : null;
-  const content = isPlainObject(first) ? first.content : promptText(request);
+  const content = isPlainObject(first) ? first.content : promptParts(request).join("");
   const hasSystem = kind === "messages" || kind === "ollama";
   const instructions = hasSystem ? (body.system ?? content) : content;
   return withoutNoise(textOf(instructions)).slice(0, PREFIX_CHARACTERS);
@@ -161,17 +161,29 @@ function partText(part: unknown): string {
   return isPlainObject(part) && typeof part.text === "string" ? part.text : "";
 }
 
-function promptText({ kind, body, text }: GenerationRequest): string {
-  if (kind === "ollama") return JSON.stringify(body.messages ?? conversationOf(body)) ?? "";
+/** The prompt's text in parts: what begins alike is alike as far. */
+function promptParts({ kind, body, text }: GenerationRequest): readonly string[] {
+  if (kind === "ollama") return conversationParts(body.messages ?? conversationOf(body));
   if (kind === "messages") {
-    const said = body.messages;
-    return `${withoutNoise(textOf(body.system ?? ""))}\n${JSON.stringify(said) ?? ""}`;
+    return [`${withoutNoise(textOf(body.system ?? ""))}\n`, ...conversationParts(body.messages)];
   }
-  if (kind === "responses") return JSON.stringify([body.instructions ?? "", body.input]);
+  if (kind === "responses") return [JSON.stringify([body.instructions ?? "", body.input])];
   const field = body.messages ?? body.prompt ?? body.input;
   const first: unknown = Array.isArray(field) && typeof field[0] === "string" ? field[0] : field;
-  if (typeof first === "string") return first;
-  return first === undefined ? text : JSON.stringify(first);
+  if (typeof first === "string") return [first];
+  return first === undefined ? [text] : conversationParts(first);
+}
+
+/** Of messages of text the texts as they are; of all else JSON. */
+function conversationParts(conversation: unknown): readonly string[] {
+  if (!Array.isArray(conversation)) return [JSON.stringify(conversation) ?? ""];
+  return conversation.flatMap((message: unknown) => {
+    if (!isPlainObject(message)) return [JSON.stringify(message)];
+    const { role, content, ...more } = message;
+    const isText = typeof role === "string" && typeof content === "string";
+    if (!isText || Object.keys(more).length > 0) return [JSON.stringify(message)];
+    return [`\n${role}: `, content];
+  });
 }
 
 /** Of POST /api/generate: a chat that begins alike begins where it is cached, too. */

@@ -6,10 +6,17 @@
 
 const PIECE_BYTES = 4;
 
-export function textTokens(text: string): Uint32Array {
-  const bytes = Buffer.from(text);
-  const tokens = new Uint32Array(Math.floor(bytes.length / PIECE_BYTES));
-  // Numbers of 32 bits must begin at a multiple of four bytes.
-  new Uint8Array(tokens.buffer).set(bytes.subarray(0, tokens.byteLength));
-  return tokens;
+/** Of a text in parts: putting a long conversation together first would take as long again. */
+export function textTokens(parts: readonly string[]): Uint32Array {
+  const lengths = parts.map((part) => Buffer.byteLength(part));
+  const length = lengths.reduce((sum, bytes) => sum + bytes, 0);
+  const tokens = new Uint32Array(Math.ceil(length / PIECE_BYTES));
+  const bytes = Buffer.from(tokens.buffer);
+  let at = 0;
+  for (const [index, part] of parts.entries()) {
+    // Of ASCII alone a copy is enough.
+    const encoding = lengths[index] === part.length ? "latin1" : "utf8";
+    at += bytes.write(part, at, encoding);
+  }
+  return tokens.subarray(0, Math.floor(length / PIECE_BYTES));
 }

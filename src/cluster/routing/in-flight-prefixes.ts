@@ -1,6 +1,6 @@
 import type { Clock } from "#base";
 
-/** Blocks of all prompts together, some 40 bytes each; beyond it none are remembered. */
+/** Blocks of all prompts together, 8 bytes each; beyond it none are remembered. */
 const BLOCKS_MAX = 1 << 20;
 /** Until what was computed is announced: a step, a batch of events, the way here. */
 const ANNOUNCED_MS = 2000;
@@ -19,8 +19,8 @@ export interface PromptInFlight {
  */
 export class InFlightPrefixes {
   readonly #clock: Clock;
-  /** By worker, how many of its prompts have a block. */
-  readonly #workers = new Map<string, Map<number, number>>();
+  /** By worker, the names of each prompt's blocks. */
+  readonly #workers = new Map<string, Set<Prompt>>();
   readonly #computed: { readonly untilMs: number; readonly remove: () => void }[] = [];
   #count = 0;
 
@@ -33,26 +33,34 @@ export class InFlightPrefixes {
     return this.#count;
   }
 
-  /** Leading blocks of a prompt that the worker will have; `keys` as in `PromptBlocks`. */
+  /**
+   * Leading blocks of a prompt that the worker will have; `keys` as in `PromptBlocks`. A block's
+   * name stands for all before it, too: a prompt that lacks the next block has no longer beginning.
+   */
   leadingBlocks(workerId: string, keys: Uint32Array): number {
-    const counts = this.#workers.get(workerId);
-    if (counts === undefined) return 0;
     const blocks = keys.length >>> 1;
-    for (let at = 0; at < blocks; at++) if (!counts.has(keyAt(keys, at))) return at;
-    return blocks;
+    let leading = 0;
+    for (const { keys: other } of this.#workers.get(workerId) ?? NO_PROMPTS) {
+      const most = Math.min(blocks, other.length >>> 1);
+      while (leading < most && hasSameBlock(keys, other, leading)) leading++;
+    }
+    return leading;
   }
 
   add(workerId: string, keys: Uint32Array): PromptInFlight {
     this.#forgetAnnounced();
     const blocks = keys.length >>> 1;
     if (this.#count + blocks > BLOCKS_MAX) return NOT_REMEMBERED;
-    this.#change(workerId, keys, 1);
+    const prompt: Prompt = { keys };
+    const prompts = this.#workers.get(workerId) ?? new Set<Prompt>();
+    this.#workers.set(workerId, prompts.add(prompt));
     this.#count += blocks;
     let phase: "waiting" | "computed" | "removed" = "waiting";
     const remove = () => {
       phase = "removed";
       this.#count -= blocks;
-      this.#change(workerId, keys, -1);
+      prompts.delete(prompt);
+      if (prompts.size === 0) this.#workers.delete(workerId);
     };
     return {
       computed: () => {
@@ -72,23 +80,16 @@ export class InFlightPrefixes {
     const due = this.#computed.splice(0, kept < 0 ? this.#computed.length : kept);
     for (const { remove } of due) remove();
   }
-
-  #change(workerId: string, keys: Uint32Array, by: number): void {
-    const counts = this.#workers.get(workerId) ?? new Map<number, number>();
-    this.#workers.set(workerId, counts);
-    for (let at = 0; at < keys.length >>> 1; at++) {
-      const key = keyAt(keys, at);
-      const count = (counts.get(key) ?? 0) + by;
-      if (count > 0) counts.set(key, count);
-      else counts.delete(key);
-    }
-    if (counts.size === 0) this.#workers.delete(workerId);
-  }
 }
 
+/** One that counts. */
+interface Prompt {
+  readonly keys: Uint32Array;
+}
+
+const NO_PROMPTS: ReadonlySet<Prompt> = new Set();
 const NOT_REMEMBERED: PromptInFlight = { computed: () => {}, dropped: () => {} };
 
-/** 53 bits of a name: a guess may be wrong once in a lifetime. */
-function keyAt(keys: Uint32Array, at: number): number {
-  return (keys[2 * at] ?? 0) + ((keys[2 * at + 1] ?? 0) & 0x1fffff) * 2 ** 32;
+function hasSameBlock(a: Uint32Array, b: Uint32Array, block: number): boolean {
+  return a[2 * block] === b[2 * block] && a[2 * block + 1] === b[2 * block + 1];
 }
