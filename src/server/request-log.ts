@@ -31,6 +31,9 @@ const QUIET_PATHS: ReadonlySet<string> = new Set([
   "/detokenize",
 ]);
 
+/** Its answer goes on until the router that follows it hangs up. */
+const FOLLOWED_PATH = "/worker_info";
+
 /** Ids and token counts of generation requests. */
 const calls = new WeakMap<FastifyRequest, Pick<Call, "id" | "usage">>();
 
@@ -82,6 +85,7 @@ class ProbeStates {
     if (!QUIET_PATHS.has(route)) return false;
     const before = this.#statuses.get(route);
     this.#statuses.set(route, status);
+    if (route === FOLLOWED_PATH && status === hungUpStatus) return true;
     return status < 400 || (PROBE_PATHS.has(route) && status === before);
   }
 }
