@@ -1,5 +1,6 @@
 /** Routers that ask once what a worker says of itself, and are told it each second. */
 import type { ServerResponse } from "node:http";
+import type { EventStreamOptions } from "./event-stream.ts";
 
 /** Between two lines. */
 const TELL_MS = 1000;
@@ -8,6 +9,7 @@ const FOLLOWERS_MAX = 256;
 
 interface Follower {
   readonly response: ServerResponse;
+  readonly leave: () => void;
   /** What was told last. */
   text: string;
 }
@@ -31,13 +33,21 @@ export class ReportFollowers {
   }
 
   /** Takes over the response, until its reader leaves or all end. */
-  add(response: ServerResponse): void {
-    const follower = { response, text: "" };
+  add(response: ServerResponse, headers: EventStreamOptions["headers"] = {}): void {
+    const { socket } = response.req;
+    if (socket.destroyed) return;
+    const follower = { response, leave: () => this.#leave(follower), text: "" };
     this.#followers.add(follower);
-    response.once("close", () => this.#leave(follower));
+    // Of the connection: a pipelined response has no socket of its own yet, and is told of no end.
+    socket.once("close", follower.leave);
+    response.once("close", follower.leave);
+    for (const [name, value] of Object.entries(headers)) {
+      if (value !== undefined) response.setHeader(name, value);
+    }
     response.writeHead(200, {
       "content-type": "application/x-ndjson",
       "cache-control": "no-cache",
+      "x-accel-buffering": "no", // nginx would collect the lines otherwise
     });
     response.socket?.setNoDelay(true);
     tell(follower, this.#report());
@@ -59,6 +69,7 @@ export class ReportFollowers {
 
   #leave(follower: Follower): void {
     this.#followers.delete(follower);
+    follower.response.req.socket.off("close", follower.leave);
     if (this.#followers.size > 0 || this.#timer === null) return;
     clearInterval(this.#timer);
     this.#timer = null;

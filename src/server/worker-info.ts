@@ -60,7 +60,7 @@ export function workerInfoRoute(
     const isFollowing = request.method === "GET" && follows(request.query);
     if (!isFollowing || !followers.hasRoom) return workerReport(context, identity);
     reply.hijack();
-    followers.add(reply.raw);
+    followers.add(reply.raw, reply.getHeaders());
     return reply;
   });
   // Answers end before their connections are closed: readers see an end, not a failure.

@@ -1,4 +1,5 @@
 /** What a server says of itself as a worker. */
+import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { readWorkerReport } from "#cluster";
 import { reserveServer } from "#server";
@@ -73,6 +74,28 @@ test("[CL265] where too many follow, the answer has an end, and others go on", a
   await until("there is room", async () => {
     const answer = await get("/worker_info?follow=on");
     const isFollowed = answer.headers.get("content-type") === "application/x-ndjson";
+    await answer.body?.cancel();
+    return isFollowed;
+  });
+});
+
+test("[CL265] questions behind each other on one connection are followed no longer than it", async () => {
+  const { get, server } = await serveToy();
+  const { hostname, port } = new URL(server.url);
+  const socket = connect(Number(port), hostname);
+  const question = `GET /worker_info?follow=on HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`;
+  socket.write(question.repeat(256));
+  await until("all are followed", async () => {
+    const answer = await get("/worker_info?follow=on");
+    const hasEnd = answer.headers.get("content-type") !== "application/x-ndjson";
+    await answer.body?.cancel();
+    return hasEnd;
+  });
+  socket.destroy();
+  await until("there is room", async () => {
+    const answer = await get("/worker_info?follow=on");
+    const isFollowed = answer.headers.get("content-type") === "application/x-ndjson";
+    expect(isFollowed ? answer.headers.get("x-accel-buffering") : "no").toBe("no");
     await answer.body?.cancel();
     return isFollowed;
   });

@@ -51,7 +51,9 @@ export class LoadWatch {
     if (this.#isClosed) return;
     const { workers } = this.#membership;
     for (const [id, stream] of this.#streams) {
-      if (isAsked(workers.get(id))) stream.look(nowMs);
+      const member = workers.get(id);
+      // A worker that was started anew may be at another address while its old process drains.
+      if (isAsked(member) && member?.info.url === stream.url) stream.look(nowMs);
       else stream.close();
       if (stream.isOver) this.#streams.delete(id);
     }

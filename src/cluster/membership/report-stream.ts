@@ -4,6 +4,8 @@ import type { ReportedWorker } from "./worker-info-reader.ts";
 
 /** Of a report, and of all that comes between two looks. */
 const BYTES_MAX = 1 << 20;
+/** A piece counts for as many bytes at least, since each takes time. */
+const PIECE_BYTES_LEAST = 256;
 /** A worker whose answer, or next line, is later than this beyond its time is asked anew. */
 const LATE_MS = 2000;
 const NEWLINE = 10;
@@ -49,6 +51,11 @@ export class ReportStream implements AnswerListener {
     this.#listening = http.listen(`${url}/worker_info?follow=on`, headers, this);
   }
 
+  /** The worker's, when it was asked. */
+  get url(): string {
+    return this.#options.url;
+  }
+
   /** Nothing follows: the worker is to be asked anew. */
   get isOver(): boolean {
     return this.#isOver;
@@ -72,7 +79,7 @@ export class ReportStream implements AnswerListener {
   }
 
   onPiece(bytes: Buffer): void {
-    this.#bytes += bytes.length;
+    this.#bytes += Math.max(bytes.length, PIECE_BYTES_LEAST);
     const length = this.#rest.length + bytes.length;
     if (Math.max(this.#bytes, length) > BYTES_MAX) {
       this.close();

@@ -1,7 +1,8 @@
 import type { Clock } from "#base";
 
-/** Blocks of all prompts together, 8 bytes each; beyond it none are remembered. */
+/** Blocks of all prompts together, 8 bytes each, and prompts; beyond it none are remembered. */
 const BLOCKS_MAX = 1 << 20;
+const PROMPTS_MAX = 1 << 14;
 /** Until what was computed is announced: a step, a batch of events, the way here. */
 const ANNOUNCED_MS = 2000;
 
@@ -19,10 +20,11 @@ export interface PromptInFlight {
  */
 export class InFlightPrefixes {
   readonly #clock: Clock;
-  /** By worker, the names of each prompt's blocks. */
-  readonly #workers = new Map<string, Set<Prompt>>();
+  /** By worker and first block: one that begins otherwise need not be looked at. */
+  readonly #workers = new Map<string, Map<number, Set<Prompt>>>();
   readonly #computed: { readonly untilMs: number; readonly remove: () => void }[] = [];
   #count = 0;
+  #prompts = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -40,7 +42,8 @@ export class InFlightPrefixes {
   leadingBlocks(workerId: string, keys: Uint32Array): number {
     const blocks = keys.length >>> 1;
     let leading = 0;
-    for (const { keys: other } of this.#workers.get(workerId) ?? NO_PROMPTS) {
+    const alike = blocks === 0 ? NO_PROMPTS : this.#workers.get(workerId)?.get(firstOf(keys));
+    for (const { keys: other } of alike ?? NO_PROMPTS) {
       const most = Math.min(blocks, other.length >>> 1);
       while (leading < most && hasSameBlock(keys, other, leading)) leading++;
     }
@@ -50,17 +53,23 @@ export class InFlightPrefixes {
   add(workerId: string, keys: Uint32Array): PromptInFlight {
     this.#forgetAnnounced();
     const blocks = keys.length >>> 1;
-    if (this.#count + blocks > BLOCKS_MAX) return NOT_REMEMBERED;
+    const isFull = this.#count + blocks > BLOCKS_MAX || this.#prompts === PROMPTS_MAX;
+    if (blocks === 0 || isFull) return NOT_REMEMBERED;
     const prompt: Prompt = { keys };
-    const prompts = this.#workers.get(workerId) ?? new Set<Prompt>();
-    this.#workers.set(workerId, prompts.add(prompt));
+    const first = firstOf(keys);
+    const ofWorker = this.#workers.get(workerId) ?? new Map<number, Set<Prompt>>();
+    const alike = ofWorker.get(first) ?? new Set<Prompt>();
+    this.#workers.set(workerId, ofWorker.set(first, alike.add(prompt)));
     this.#count += blocks;
+    this.#prompts++;
     let phase: "waiting" | "computed" | "removed" = "waiting";
     const remove = () => {
       phase = "removed";
       this.#count -= blocks;
-      prompts.delete(prompt);
-      if (prompts.size === 0) this.#workers.delete(workerId);
+      this.#prompts--;
+      alike.delete(prompt);
+      if (alike.size === 0) ofWorker.delete(first);
+      if (ofWorker.size === 0) this.#workers.delete(workerId);
     };
     return {
       computed: () => {
@@ -89,6 +98,11 @@ interface Prompt {
 
 const NO_PROMPTS: ReadonlySet<Prompt> = new Set();
 const NOT_REMEMBERED: PromptInFlight = { computed: () => {}, dropped: () => {} };
+
+/** 53 bits of the first block's name; whole names are compared besides. */
+function firstOf(keys: Uint32Array): number {
+  return (keys[0] ?? 0) + ((keys[1] ?? 0) & 0x1fffff) * 2 ** 32;
+}
 
 function hasSameBlock(a: Uint32Array, b: Uint32Array, block: number): boolean {
   return a[2 * block] === b[2 * block] && a[2 * block + 1] === b[2 * block + 1];

@@ -110,6 +110,8 @@ export class Drafting {
 
   /** Takes note of how long a step took, if it only decoded. */
   measure({ plan, outcome, stepMs, sinceLastMs }: ComputedStep): void {
+    const before = this.#before;
+    this.#before = null;
     if (this.#policy === null || this.#drafted.size === 0) return;
     const isConstrained = this.#constrained > 0;
     const foresaw = isConstrained && this.#foresees;
@@ -123,11 +125,9 @@ export class Drafting {
       if (count !== 1 || !samples) decodes = false;
     }
     this.#sequences = sequences;
-    const before = this.#before;
     if (before !== null && sinceLastMs !== null) {
       this.#tails.record({ drafts: before, foresaw }, sinceLastMs - stepMs);
     }
-    this.#before = null;
     if (!decodes || sinceLastMs === null || "error" in outcome) return;
     let accepted = 0;
     let network = behind;

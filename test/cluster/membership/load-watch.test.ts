@@ -160,3 +160,16 @@ test("[CL265] one that falls silent, or refuses, is asked anew", async () => {
   await until("it is told", () => told.length > 0);
   expect(asked.length).toBeGreaterThan(2);
 });
+
+test("[CL265] a worker that is at another address now is asked there", async () => {
+  const old = await serve((response) => void response.write("\n"));
+  const next = await serve(() => {});
+  const { workers } = follow(old.url);
+  await until("it is asked", () => old.asked.length === 1);
+  const member = workers.get(old.url);
+  if (member !== undefined) {
+    workers.set(old.url, { ...member, info: { ...member.info, url: next.url } });
+  }
+  await until("it is asked at the other address", () => next.asked.length === 1);
+  expect(old.asked).toHaveLength(1);
+});
