@@ -46,12 +46,3 @@ export function giveFreedMemoryBack(
     // Not the GNU C library.
   }
 }
-
-/**
- * Has V8 make the heap of a process small once when it seems to be idle, and not three times in a
- * row: a router with a few requests a second seems so between any two of them. Each time takes some
- * 70 ms of processor time on all threads.
- */
-export function rarelyMakeHeapSmall(): void {
-  setFlagsFromString("--memory-reducer-single-gc");
-}

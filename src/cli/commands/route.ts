@@ -4,7 +4,7 @@ import { failureText, RouterOptions, type RouterSecrets, startRouter, systemHttp
 import { API_KEY_FILE_HELP, readApiKeys, readClusterSecrets, readWorkerKey } from "../api-keys.ts";
 import { explanationText } from "../explanation.ts";
 import { SchemaFlags } from "../flags.ts";
-import { giveFreedMemoryBack, rarelyMakeHeapSmall } from "../freed-memory.ts";
+import { giveFreedMemoryBack } from "../freed-memory.ts";
 import { readPem, readPemPair } from "../pem-files.ts";
 import { startLines } from "../start-lines.ts";
 import { untilStopped } from "../until-stopped.ts";
@@ -79,7 +79,6 @@ async function route(flags: RouteFlags): Promise<void> {
   const options = { ...given, apiKey, redis: given.redis ?? process.env[REDIS_VARIABLE] ?? null };
   if (flags.explain !== undefined) return explain(options, flags.explain, flags);
   giveFreedMemoryBack(process.env, HEAP_GROWTH_PERCENT);
-  rarelyMakeHeapSmall();
   const router = await startRouter(options, await readSecrets(flags, lines.warn));
   lines.say(`routing at ${router.url} (process ${process.pid})`, { url: router.url });
   await untilStopped(() => router.close(), lines.say);
