@@ -1,13 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { SamplingParams, SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
-import { chainOf, Lookup, LookupSource, type TokenTree } from "#speculative";
+import { Lookup, LookupSource, type TokenTree } from "#speculative";
 import { DraftPolicy } from "../../src/engine/loop/draft-policy.ts";
 import { Drafting } from "../../src/engine/loop/drafting.ts";
 import { LookupDrafts } from "../../src/engine/loop/lookup-drafts.ts";
 import type { DraftContext } from "../../src/engine/loop/sequence-drafter.ts";
 import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
 import { distinct, Harness } from "../scheduler/harness.ts";
+import { lookupTask } from "./lookup-task.ts";
 
 /** Records what a step made of drafts: `[drafted, output tokens]` of each sequence. */
 function countsOf(steps: readonly (readonly [number, number])[]) {
@@ -16,7 +17,7 @@ function countsOf(steps: readonly (readonly [number, number])[]) {
   const drafting = new Drafting(parts);
   for (const [drafted, tokens] of steps) {
     const sequence = harness.add(distinct(1, 3));
-    drafting.grown({ sequence, tokenIds: distinct(2, tokens), finished: false }, taskOf(sequence), {
+    drafting.grown({ sequence, tokenIds: distinct(2, tokens), finished: false }, lookupTask(), {
       tokenIds: [],
       logprobs: null,
       candidates: null,
@@ -24,17 +25,6 @@ function countsOf(steps: readonly (readonly [number, number])[]) {
     });
   }
   return drafting.counts();
-}
-
-function taskOf(_: Sequence): SequenceTask {
-  return {
-    ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
-    ...{ sampledRow: -1, hiddenPool: null, computesOnly: false, draft: chainOf(0, [1, 2, 3]) },
-    drafter: new LookupDrafts("lookup", new Lookup(new LookupSource(new Int32Array())), {
-      length: 8,
-      width: 1,
-    }),
-  };
 }
 
 describe("V 5.2 (S7): what drafts did", () => {
@@ -139,7 +129,7 @@ describe("[SP33] while nothing of any draft is used", () => {
         const lookup = new Lookup(new LookupSource(Int32Array.from(tokenIds)));
         const drafter = new CountingDrafts("lookup", lookup, { length: 8, width: 1 });
         drafters.push(drafter);
-        const task = { ...taskOf(sequence), sampling: openSampling(), drafter };
+        const task = { ...lookupTask(), sampling: openSampling(), drafter };
         drafted.push({ sequence, task });
       }
       harness.step();

@@ -1,11 +1,9 @@
 import { expect, test } from "vitest";
-import { chainOf, Lookup, LookupSource } from "#speculative";
 import { Drafting, type StepPolicy } from "../../src/engine/loop/drafting.ts";
 import { HostTails } from "../../src/engine/loop/host-tails.ts";
-import { LookupDrafts } from "../../src/engine/loop/lookup-drafts.ts";
-import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
 import type { ComputedStep } from "../../src/engine/loop/step-pipeline.ts";
 import { Harness } from "../scheduler/harness.ts";
+import { lookupTask } from "./lookup-task.ts";
 
 const PLAIN = { drafts: false, foresaw: false };
 
@@ -33,8 +31,8 @@ function costsOf(steps: readonly (readonly [number, number, number | null])[]): 
   };
   const drafting = new Drafting({ scheduler: harness.scheduler, policy });
   const sequence = harness.add([1, 2, 3]);
-  drafting.begun(taskOf());
-  drafting.grown({ sequence, tokenIds: [1], finished: false }, taskOf());
+  drafting.begun(lookupTask());
+  drafting.grown({ sequence, tokenIds: [1], finished: false }, lookupTask());
   for (const [drafted, stepMs, sinceLastMs] of steps) {
     const item = { sequence, start: 3, count: 1, samples: true, drafted, admission: null };
     const result = { tokenIds: [1], logprobs: null, candidates: null, drafted };
@@ -44,17 +42,6 @@ function costsOf(steps: readonly (readonly [number, number, number | null])[]): 
     drafting.measure({ plan, outcome: { results: [result] }, stepMs, sinceLastMs, ...rest });
   }
   return told;
-}
-
-function taskOf(): SequenceTask {
-  return {
-    ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
-    ...{ sampledRow: -1, hiddenPool: null, computesOnly: false, draft: chainOf(0, [1, 2, 3]) },
-    drafter: new LookupDrafts("lookup", new Lookup(new LookupSource(new Int32Array())), {
-      length: 8,
-      width: 1,
-    }),
-  };
 }
 
 test("[SP42] what the host did behind a step with drafts is no cost of the plain one behind", () => {

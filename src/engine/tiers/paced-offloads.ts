@@ -48,11 +48,6 @@ export class PacedOffloads {
     this.#options = options;
   }
 
-  /** Blocks that others come to, and whose contents have not left yet. */
-  get waitingBlocks(): readonly number[] {
-    return this.#waiting.map(({ move }) => move.from);
-  }
-
   /** Takes what may wait, and returns the rest, which may be carried out now. */
   take(decided: Decided): Decided {
     if (this.#waiting.length > 0 && blocksOf(decided).some((each) => this.#touched.has(each))) {
