@@ -234,13 +234,19 @@ export interface Device extends DeviceOps {
   /**
    * Copies blocks inside a cache: all layers, keys, values and scales. `pairs` [n, 2]: from, to.
    * Enqueued like ops; the pairs in their order, so that one may read a block that another wrote.
-   * `pairs` may be reused when this returns. The same holds for the two methods below.
+   * `pairs` may be reused when this returns. The same holds for the three methods below.
    */
   copyBlocks(cache: KvPool, pairs: Int32Array): void;
   /** Blocks of the cache to blocks of the host, byte for byte. */
   offloadBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void;
   /** Blocks of the host to blocks of the cache. */
   onboardBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void;
+  /**
+   * As `offloadBlocks`, but ops do not wait for it, and it does not wait for them: ops that were
+   * enqueued must be done with these blocks of the cache, and none that uses them may be enqueued
+   * until the returned mark is done. It is in order with other moves, and marks are behind it.
+   */
+  offloadBeside(cache: KvPool, host: HostBlocks, pairs: Int32Array): MovesMark;
   /**
    * The bytes of one host block, to be read or written, e.g. by files. Enqueued moves are visible
    * only after `synchronize`, or when a mark behind them is done. A view: it must not be used after

@@ -224,6 +224,11 @@ export class CpuDevice extends CpuOps implements Device {
     this.#move(hostBlocksOf(host), kvPoolOf(cache), pairs);
   }
 
+  offloadBeside(cache: KvPool, host: HostBlocks, pairs: Int32Array): MovesMark {
+    this.offloadBlocks(cache, host, pairs);
+    return this.markMoves();
+  }
+
   hostBlock(host: HostBlocks, index: number): Uint8Array {
     const address = hostBlocksOf(host).blockAddress(index);
     return new Uint8Array(this.#library.view(address, host.bytesPerBlock));

@@ -207,6 +207,10 @@ export class CudaDevice extends CudaOps implements Device {
     this.#session.moves.enqueue("onboard", moveEnds(cache, host), pairs);
   }
 
+  offloadBeside(cache: KvPool, host: HostBlocks, pairs: Int32Array): MovesMark {
+    return this.#session.moves.offloadBeside(moveEnds(cache, host), pairs);
+  }
+
   hostBlock(host: HostBlocks, index: number): Uint8Array {
     const blocks = hostBlocksOf(host);
     return viewOf(blocks.blockAddress(index), blocks.bytesPerBlock);

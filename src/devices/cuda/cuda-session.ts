@@ -169,7 +169,7 @@ export class CudaSession {
 
   /** Waits for everything enqueued. */
   synchronize(): void {
-    this.moves.settle();
+    this.moves.settleAll();
     this.stream.synchronize();
     for (const slots of this.#hostSlots) slots.synchronize();
   }

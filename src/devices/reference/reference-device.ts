@@ -223,6 +223,11 @@ export class ReferenceDevice implements Device {
     moveBlocks(hostKvBlocks(host), hostKvPool(cache), pairs);
   }
 
+  offloadBeside(cache: KvPool, host: HostBlocks, pairs: Int32Array): MovesMark {
+    this.offloadBlocks(cache, host, pairs);
+    return this.markMoves();
+  }
+
   hostBlock(host: HostBlocks, index: number): Uint8Array {
     assert(index >= 0 && index < host.blocks, `Cannot view block ${index} of ${host.blocks}`);
     const { buffer, byteOffset, byteLength } = hostKvBlocks(host).block(index);

@@ -17,8 +17,9 @@ import type { PiecesByWay } from "#transfer";
 import { DevicePulls } from "./device-pulls.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { flushToDisk } from "./flush.ts";
-import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
+import { LevelMover } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
+import type { LevelMoverStats } from "./move-stats.ts";
 import type { FetchedPieces, PeerLink } from "./peer-link.ts";
 import { allocateHost, SharedParts } from "./shared-parts.ts";
 

@@ -3,7 +3,8 @@
  *
  *   cache-memory.ts     all levels together
  *   flush.ts            what is cached goes to disk at the end
- *   level-mover.ts       copies between levels; lanes.ts orders disk operations
+ *   level-mover.ts       copies between levels; lanes.ts orders disk operations, paced-offloads.ts
+ *                       makes room for other engines' blocks beside the steps; move-stats.ts
  *   disk-store.ts       files of blocks: disk-folder.ts, disk-files.ts, block-file.ts,
  *                       disk-scan.ts, folder-lock.ts, survivors.ts (of an earlier process)
  *   peer-link.ts        what carries blocks to other engines and from them
@@ -15,8 +16,9 @@
  * @module
  */
 export { CacheMemory } from "./cache-memory.ts";
-export { LevelMover, type MoveStats } from "./level-mover.ts";
+export { LevelMover } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
+export type { MoveStats } from "./move-stats.ts";
 export type { DevicePlace, FetchedPieces, PeerLink, Pull } from "./peer-link.ts";
 export { allocateHost, SharedParts } from "./shared-parts.ts";
 export { tooLarge, tooSmall } from "./size-errors.ts";

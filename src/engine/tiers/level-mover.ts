@@ -3,7 +3,8 @@ import { assert, type Clock, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob, FinishedPeerJob, PeerJob } from "#kvcache";
 import type { DevicePulls } from "./device-pulls.ts";
-import type { DiskStore, DiskStoreStats } from "./disk-store.ts";
+import type { DiskStore } from "./disk-store.ts";
+import { type LevelMoverStats, noMoves } from "./move-stats.ts";
 import { PacedOffloads } from "./paced-offloads.ts";
 import type { PeerLink } from "./peer-link.ts";
 
@@ -37,22 +38,6 @@ export interface LevelMoverOptions extends BlockPart {
   readonly onFinished: () => void;
 }
 
-/** Moves in one direction since the start. */
-export interface MoveStats {
-  readonly blocks: number;
-  readonly bytes: number;
-  /** Time of this thread; an asynchronous device may take longer. */
-  readonly ms: number;
-}
-
-/** A mover's statistics, by direction; `disk` is null without that level. */
-export interface LevelMoverStats {
-  readonly copy: MoveStats;
-  readonly offload: MoveStats;
-  readonly onboard: MoveStats;
-  readonly disk: DiskStoreStats | null;
-}
-
 /** How a job ended. */
 type JobOutcome = Omit<FinishedDiskJob, "job">;
 
@@ -61,7 +46,7 @@ const MEASURED_BLOCKS_MAX = 16;
 const FIRST_PAIRS = 64;
 /** Poll interval for a device's moves: short compared with a disk read. */
 const MOVES_LOOK_MS = 1;
-/** What leaves the device together for blocks that come: less than a ms by PCIe 5. */
+/** What leaves the device together for blocks that come: 0.7 ms by PCIe 5. */
 const PACED_BYTES = 32 << 20;
 
 /** The bytes of all levels. One per engine. */
@@ -69,7 +54,7 @@ export class LevelMover {
   readonly #options: LevelMoverOptions;
   readonly #parts: readonly BlockPart[];
   readonly #bytesPerBlock: number;
-  readonly #stats = { copy: zero(), offload: zero(), onboard: zero() };
+  readonly #stats = { copy: noMoves(), offload: noMoves(), onboard: noMoves() };
   /** [n, 2] of one call: from, to. Grown by doubling, kept from step to step. */
   #pairs = new Int32Array(2 * FIRST_PAIRS);
   /** Settles when all jobs so far have been submitted to the store, in order. */
@@ -90,15 +75,13 @@ export class LevelMover {
     this.#paced = new PacedOffloads({
       sliceBlocks: Math.max(1, Math.floor(PACED_BYTES / this.#bytesPerBlock)),
       isOnDevice: (block) => this.#isOnDevice(block),
+      enqueuedDone: () => this.#areDone(this.#mark("markOps")),
+      leave: (moves) => this.#leave(moves),
+      fill: (jobs, isFree) => this.#fill(jobs, Promise.resolve(isFree)),
       issue: (moves, peerJobs) => {
         if (this.#failure === null) this.#tryToMove(moves);
         this.#submitNear(peerJobs);
       },
-      moved: async () => {
-        const mark = this.#mark();
-        if (mark !== "failed") await this.#areDone(mark);
-      },
-      timer: options.timer,
     });
   }
 
@@ -211,7 +194,7 @@ export class LevelMover {
     const mark = needsHost ? this.#mark() : null;
     // Jobs start in order, else a deletion could overtake the write of its block.
     this.#handedOver = this.#handedOver.then(async () => {
-      const isReady = mark === null || (mark !== "failed" && (await this.#areDone(mark)));
+      const isReady = mark === null || (await this.#areDone(mark));
       for (const job of jobs) this.#start(job, this.#outcomeOf(job, isReady));
       for (const job of peerJobs) this.#endPeer(job, isReady ? this.#carryPeer(job) : null);
     });
@@ -219,13 +202,23 @@ export class LevelMover {
 
   /** Jobs of the device's blocks, which steps and moves that were enqueued may still use. */
   #submitNear(jobs: readonly PeerJob[]): void {
-    if (jobs.length === 0) return;
-    const mark = this.#mark("markOps");
-    const ready = mark === "failed" ? Promise.resolve(false) : this.#areDone(mark);
+    if (jobs.length > 0) this.#fill(jobs, this.#areDone(this.#mark("markOps")));
+  }
+
+  /** Carries jobs of the device's blocks out once these are free; false: the device failed. */
+  #fill(jobs: readonly PeerJob[], free: Promise<boolean>): void {
     for (const job of jobs) {
-      const carried = ready.then((isReady) => isReady && this.#carryNear(job));
+      const carried = free.then((isFree) => isFree && this.#carryNear(job));
       this.#endPeer(job, carried);
     }
+  }
+
+  /** Offloads that no step waits for. */
+  async #leave(moves: readonly BlockMove[]): Promise<boolean> {
+    const marks: MovesMark[] = [];
+    if (this.#failure === null) this.#tryToMove(moves, marks);
+    if (this.#failure !== null) return false;
+    return await this.#areDone({ isDone: () => marks.every((mark) => mark.isDone()) });
   }
 
   #isOnDevice(block: number): boolean {
@@ -246,8 +239,9 @@ export class LevelMover {
    * Waits until moves are done; false: the device failed, which its steps report. This thread
    * continues with steps meanwhile.
    */
-  async #areDone(mark: MovesMark): Promise<boolean> {
+  async #areDone(mark: MovesMark | "failed"): Promise<boolean> {
     const { timer } = this.#options;
+    if (mark === "failed") return false;
     try {
       while (!mark.isDone()) {
         await new Promise<void>((resolve) => timer.after(MOVES_LOOK_MS, resolve));
@@ -258,14 +252,14 @@ export class LevelMover {
     }
   }
 
-  /** Moves in their order, up to one that fails. */
-  #tryToMove(moves: readonly BlockMove[]): void {
+  /** Moves in their order, up to one that fails. `beside`: no op waits; gets their marks. */
+  #tryToMove(moves: readonly BlockMove[], beside: MovesMark[] | null = null): void {
     try {
       for (let start = 0; start < moves.length; ) {
         const kind = moves[start]?.kind;
         let end = start + 1;
         while (end < moves.length && moves[end]?.kind === kind) end++;
-        this.#moveRun(moves.slice(start, end));
+        this.#moveRun(moves.slice(start, end), beside);
         start = end;
       }
     } catch (error) {
@@ -273,7 +267,7 @@ export class LevelMover {
     }
   }
 
-  #moveRun(moves: readonly BlockMove[]): void {
+  #moveRun(moves: readonly BlockMove[], beside: MovesMark[] | null): void {
     const [first] = moves;
     if (first === undefined) return;
     const { device, clock } = this.#options;
@@ -282,7 +276,10 @@ export class LevelMover {
     const start = clock.nowMs();
     if (kind === "copy") for (const { cache } of this.#parts) device.copyBlocks(cache, pairs);
     else if (kind === "offload") {
-      this.#eachHost((cache, host) => device.offloadBlocks(cache, host, pairs));
+      this.#eachHost((cache, host) => {
+        if (beside === null) device.offloadBlocks(cache, host, pairs);
+        else beside.push(device.offloadBeside(cache, host, pairs));
+      });
     } else this.#eachHost((cache, host) => device.onboardBlocks(cache, host, pairs));
     const stats = this.#stats[kind];
     stats.blocks += moves.length;
@@ -393,8 +390,4 @@ function spread(bytes: Uint8Array, parts: readonly Uint8Array[]): void {
 /** The outcome of a failed job: the state of its file is unknown. */
 function failed({ kind }: DiskJob): JobOutcome {
   return kind === "read" ? { ok: false, unreadable: true } : { ok: false };
-}
-
-function zero(): { blocks: number; bytes: number; ms: number } {
-  return { blocks: 0, bytes: 0, ms: 0 };
 }

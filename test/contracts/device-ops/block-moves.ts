@@ -191,6 +191,27 @@ export function blockMoves(device: () => Device): void {
       filled.release();
     });
 
+    test("what leaves beside ops is there when its mark is done, and for moves at once", async () => {
+      const filled = new FilledCache(device(), format, blockTokens);
+      const { cache, host } = filled;
+      const before = await filled.image();
+      await done(device().markOps());
+      const leaves = [
+        [1, 0],
+        [2, 1],
+        [4, 3],
+      ] as const;
+      const mark = device().offloadBeside(cache, host, pairsOf(leaves));
+      // An op beside it, and a move behind it.
+      device().copyBlocks(cache, pairsOf([[0, 3]]));
+      device().onboardBlocks(cache, host, pairsOf([[3, 0]]));
+      await done(mark);
+      const left = leaves.map(([, to]) => textOf(device().hostBlock(host, to)));
+      expect(left).toEqual([before[1], before[2], before[4]]);
+      expect(await filled.image()).toEqual([before[4], before[1], before[2], before[0], before[4]]);
+      filled.release();
+    });
+
     test("the bytes of a host block can be read, kept and written back", async () => {
       const filled = new FilledCache(device(), format, blockTokens);
       const { cache, host } = filled;

@@ -3,7 +3,7 @@
  * ahead of the others as events allow, so that a wait which is missing shows.
  */
 import { expect, test } from "vitest";
-import type { Device, DeviceTensor, HostBlocks, KvPool } from "#devices";
+import type { Device, DeviceTensor, HostBlocks, KvPool, MovesMark } from "#devices";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { describeEmulated } from "./describe-emulated.ts";
 import { openEmulated } from "./emulated-device.ts";
@@ -80,24 +80,39 @@ function pairsOf(count: number, pair: (index: number) => readonly [number, numbe
 }
 
 /** One call of a random program. */
-function act(scene: Scene, random: RandomNumbers): void {
+async function act(scene: Scene, random: RandomNumbers): Promise<void> {
   const { device, cache, host } = scene;
   const pairs = pairsOf(1 + random.below(4), () => [random.below(blocks), random.below(blocks)]);
-  const kind = random.below(5);
+  const kind = random.below(6);
+  if (kind === 5) {
+    await done(device.markOps());
+    // Moves before it, in both directions, of the same blocks.
+    device.onboardBlocks(cache, host, Int32Array.of(1, 3, 2, 0));
+    device.offloadBlocks(cache, host, Int32Array.of(random.below(blocks), 2));
+    const mark = device.offloadBeside(cache, host, Int32Array.of(random.below(blocks), 1, 0, 2));
+    // And behind it.
+    device.offloadBlocks(cache, host, Int32Array.of(random.below(blocks), random.below(blocks)));
+    device.onboardBlocks(cache, host, pairs);
+    return await done(mark);
+  }
   if (kind === 0) device.copyBlocks(cache, pairs);
   else if (kind === 1) device.offloadBlocks(cache, host, pairs);
   else if (kind === 2) device.onboardBlocks(cache, host, pairs);
   else scene.writeToken(random.below(blocks * blockTokens), random.below(100));
 }
 
+async function done(mark: MovesMark): Promise<void> {
+  while (!mark.isDone()) await new Promise((resolve) => setTimeout(resolve, 1));
+}
+
 describeEmulated("moves beside ops, emulated", openEmulated, (device) => {
   test.for([1, 2, 3, 4, 5, 6])("do what they do one after the other (seed %i)", async (seed) => {
     const [freely, waiting] = [new Scene(device), new Scene(device)];
     const [one, other] = [new RandomNumbers(seed), new RandomNumbers(seed)];
-    for (let call = 0; call < 12; call++) act(freely, one);
+    for (let call = 0; call < 12; call++) await act(freely, one);
     const found = await freely.contents();
     for (let call = 0; call < 12; call++) {
-      act(waiting, other);
+      await act(waiting, other);
       await device.synchronize();
     }
     expect(found).toEqual(await waiting.contents());

@@ -13,6 +13,7 @@ import { type Kernel, KernelParams, Launcher, ROW_THREADS } from "#devices/cuda/
 import { at } from "#tensor";
 import { checkPairs } from "../../block-pairs.ts";
 import type { MovesMark } from "../../device.ts";
+import { runsOf } from "./block-runs.ts";
 import type { CudaHostBlocks } from "./host-blocks.ts";
 import type { CudaKvPool } from "./kv-pool.ts";
 import { StreamsMark } from "./mark.ts";
@@ -31,6 +32,12 @@ export const vectorBytes = 16;
  * gain.
  */
 const chunkBytesMin = 1 << 20;
+
+/**
+ * From this size on a block beside the ops is copied by the copy engines: a call for each, and no
+ * thread of the GPU.
+ */
+const engineBytesMin = 1 << 18;
 
 /** Blocks of the moves are scheduled before the ops' waiting blocks. */
 const priority = -1;
@@ -67,7 +74,9 @@ export class LayerMoves {
   readonly #stream: CudaStream;
   readonly #kernel: Kernel;
   readonly #launchers: Readonly<Record<Direction, Launcher>>;
-  /** Recorded behind the ops that a move depends on. */
+  /** Offloads that the ops do not wait for. */
+  readonly #beside: Launcher;
+  /** Recorded behind what a move depends on. */
   readonly #enqueued: CudaEvent;
   readonly #traffic = new Map<CudaKvPool, LayerTraffic>();
 
@@ -79,6 +88,7 @@ export class LayerMoves {
       offload: new Launcher(driver, new CudaStream(driver, priority), gpu),
       onboard: new Launcher(driver, new CudaStream(driver, priority), gpu),
     };
+    this.#beside = new Launcher(driver, new CudaStream(driver), gpu);
     this.#enqueued = new CudaEvent(driver);
   }
 
@@ -90,14 +100,35 @@ export class LayerMoves {
     if (pairs.length === 0) return;
     const traffic = this.#trafficOf(cache);
     const launcher = this.#launchers[direction];
-    this.#enqueued.record(this.#stream);
-    launcher.stream.waitFor(this.#enqueued);
+    this.#waitFor(launcher.stream, this.#stream);
     for (const [first, end] of chunksOf(cache, pairs.length / 2)) {
       // A move in the other direction may still read or write the same blocks.
       traffic.waitFor(launcher.stream, offloads ? "onboard" : "offload", first, end);
       this.#launch(launcher, { from, to, cache, first, end }, pairs);
       traffic.record(launcher.stream, direction, first, end);
     }
+  }
+
+  /** As `Device.offloadBeside`. */
+  offloadBeside({ cache, host }: MoveEnds, pairs: Int32Array): MovesMark {
+    checkPairs(pairs, { from: cache.blocks, to: host.blocks });
+    const { stream } = this.#beside;
+    for (const other of this.streams) this.#waitFor(stream, other);
+    const { bytesPerBlock, layers } = cache;
+    const scattered: number[] = [];
+    for (const { from, to, count } of runsOf(pairs)) {
+      const bytes = count * bytesPerBlock;
+      if (bytes >= engineBytesMin) {
+        const source = cache.address + BigInt(from) * BigInt(bytesPerBlock);
+        const target = host.blockAddress(to);
+        this.#driver.run("cuMemcpyDtoHAsync", target, source, bytes, stream.handle);
+      } else for (let i = 0; i < count; i++) scattered.push(from + i, to + i);
+    }
+    const ends = { from: cache, to: host, cache, first: 0, end: layers };
+    if (scattered.length > 0) this.#launch(this.#beside, ends, Int32Array.from(scattered));
+    // So marks of the moves are behind it, too.
+    for (const other of this.streams) this.#waitFor(other, stream);
+    return new StreamsMark(this.#driver, [stream]);
   }
 
   /** Work enqueued on the ops' stream from now on waits for the moves of one layer. */
@@ -112,7 +143,13 @@ export class LayerMoves {
     }
   }
 
-  /** Those that moves are enqueued on. */
+  /** Work enqueued on the ops' stream from now on waits for all moves, also those beside it. */
+  settleAll(): void {
+    this.settle();
+    this.#waitFor(this.#stream, this.#beside.stream);
+  }
+
+  /** Those that moves are enqueued on; what is beside the ops is before what they get later. */
   get streams(): readonly CudaStream[] {
     return Object.values(this.#launchers).map(({ stream }) => stream);
   }
@@ -124,7 +161,7 @@ export class LayerMoves {
 
   /** Removes the records of a cache that is released. */
   forget(cache: CudaKvPool): void {
-    this.settle(cache);
+    this.settleAll();
     this.#traffic.get(cache)?.destroy();
     this.#traffic.delete(cache);
   }
@@ -132,7 +169,13 @@ export class LayerMoves {
   dispose(): void {
     for (const cache of this.#traffic.keys()) this.forget(cache);
     this.#enqueued.destroy();
-    for (const { stream } of Object.values(this.#launchers)) stream.destroy();
+    for (const stream of [...this.streams, this.#beside.stream]) stream.destroy();
+  }
+
+  /** Work enqueued on `stream` from now on waits for all that is on `other`. */
+  #waitFor(stream: CudaStream, other: CudaStream): void {
+    this.#enqueued.record(other);
+    stream.waitFor(this.#enqueued);
   }
 
   #launch(launcher: Launcher, { from, to, cache, first, end }: Chunk, pairs: Int32Array): void {

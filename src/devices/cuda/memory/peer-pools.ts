@@ -6,9 +6,9 @@ import { readlinkSync } from "node:fs";
 import { assert, EngineError, messageOf } from "#base";
 import { type CudaDriver, CudaStream, type Gpu } from "#devices/cuda/driver";
 import { type Kernel, Launcher, ROW_THREADS } from "#devices/cuda/kernels";
-import { at } from "#tensor";
 import { checkPairs } from "../../block-pairs.ts";
 import type { MovesMark, PeerPool } from "../../device.ts";
+import { runsOf } from "./block-runs.ts";
 import type { CudaKvPool } from "./kv-pool.ts";
 import { moveParams, movesMax, vectorBytes } from "./layer-moves.ts";
 import { StreamsMark } from "./mark.ts";
@@ -183,23 +183,6 @@ export class PeerPools {
     params.tail.set(pairs);
     const grid = [Math.min(gridBlocks, Math.ceil((vectors * count) / ROW_THREADS))] as const;
     this.#launcher.launch(this.#options.kernel, { grid, threads: ROW_THREADS }, params);
-  }
-}
-
-/** Blocks that lie side by side on both sides. */
-function* runsOf(pairs: Int32Array): Generator<{ from: number; to: number; count: number }> {
-  for (let i = 0; i < pairs.length; ) {
-    const [from, to] = [at(pairs, i), at(pairs, i + 1)];
-    let count = 1;
-    while (
-      i + 2 * count < pairs.length &&
-      at(pairs, i + 2 * count) === from + count &&
-      at(pairs, i + 2 * count + 1) === to + count
-    ) {
-      count++;
-    }
-    yield { from, to, count };
-    i += 2 * count;
   }
 }
 
