@@ -208,7 +208,7 @@ export class BlockImports {
 
   /** Begins a try with as many blocks as there is room for; 0: there is none. */
   #takeRoom(started: Import, level: TransferLevel): number {
-    const { cache, traffic } = this.#parts;
+    const { cache, traffic, identity } = this.#parts;
     const { request, occupation, from } = started;
     const { promptTokenIds, cacheSalt } = request;
     const tokens = promptTokenIds.subarray(0, -1);
@@ -221,7 +221,8 @@ export class BlockImports {
     started.transfer = transfer;
     started.level = level;
     this.#byTransfer.set(transfer, started);
-    traffic.startIncoming(transfer, blocks * cache.groupCount);
+    const placedBytes = level === "device" ? identity.bytesPerBlock : null;
+    traffic.startIncoming(transfer, blocks * cache.groupCount, placedBytes);
     return blocks;
   }
 

@@ -43,11 +43,17 @@ const LEAVE_MS = 5000;
 /** One transfer from another engine. */
 interface Incoming {
   readonly expected: number;
+  /** Bytes of a piece that comes to the device; null: pieces come to host memory. */
+  readonly placedBytes: number | null;
   readonly waiting: Map<number, Waiting>;
+  /** Pieces that are there to be copied, and have no place to come to yet. */
+  readonly early: Map<number, (place: Waiting | null) => void>;
   readonly stop: AbortController;
   source: TrafficSource | null;
   /** Its pieces are read, or were. */
   reading: boolean;
+  /** They are not read any more. */
+  isRead: boolean;
   over: boolean;
 }
 
@@ -72,14 +78,20 @@ export class PeerTraffic implements PeerLink {
     this.#outgoing.delete(transfer);
   }
 
-  /** A transfer of `pieces` pieces from another engine begins: their jobs come next. */
-  startIncoming(transfer: number, pieces: number): void {
-    const rest = { source: null, reading: false, over: false };
-    const begun = { waiting: new Map(), stop: new AbortController(), ...rest };
-    this.#incoming.set(transfer, { expected: pieces, ...begun });
+  /**
+   * A transfer of `pieces` pieces from another engine begins: their jobs come next. `placedBytes`:
+   * of each, where they come to the device.
+   */
+  startIncoming(transfer: number, pieces: number, placedBytes: number | null = null): void {
+    const rest = { source: null, reading: false, isRead: false, over: false };
+    const begun = { waiting: new Map(), early: new Map(), stop: new AbortController(), ...rest };
+    this.#incoming.set(transfer, { expected: pieces, placedBytes, ...begun });
   }
 
-  /** Where the pieces come from: they are read once all have a place to come to. */
+  /**
+   * Where the pieces come from. Those that come to host memory are read once all have a place to
+   * come to. Those that come to the device are read at once, and each is copied when it has one.
+   */
   readFrom(transfer: number, source: TrafficSource): void {
     const incoming = this.#incoming.get(transfer);
     if (incoming === undefined || incoming.over) return;
@@ -94,6 +106,8 @@ export class PeerTraffic implements PeerLink {
     const { source, reading, over } = incoming;
     incoming.over = true;
     incoming.stop.abort();
+    for (const place of incoming.early.values()) place(null);
+    incoming.early.clear();
     if (source === null) failAll(incoming);
     else if (!reading && !over) this.leave(source);
   }
@@ -169,29 +183,40 @@ export class PeerTraffic implements PeerLink {
   async #receive({ transfer, piece }: PeerJob, target: Omit<Waiting, "settle">): Promise<boolean> {
     const incoming = this.#incoming.get(transfer);
     if (incoming === undefined || (incoming.over && incoming.source === null)) return false;
+    if (incoming.isRead || (incoming.reading && piece >= wantedOf(incoming))) return false;
     return await new Promise((resolve) => {
-      incoming.waiting.set(piece, { ...target, settle: resolve });
+      const waiting = { ...target, settle: resolve };
+      incoming.waiting.set(piece, waiting);
+      const copy = incoming.early.get(piece);
+      incoming.early.delete(piece);
+      copy?.(waiting);
       this.#readWhereReady(incoming);
     });
   }
 
   #readWhereReady(incoming: Incoming): void {
-    const { source, waiting, expected } = incoming;
-    if (source === null || waiting.size < expected) return;
+    const { source, waiting, expected, placedBytes, reading } = incoming;
+    if (reading || source === null || (placedBytes === null && waiting.size < expected)) return;
     incoming.reading = true;
-    void this.#read(incoming, source).finally(() => failAll(incoming));
+    void this.#read(incoming, source).finally(() => {
+      incoming.isRead = true;
+      failAll(incoming);
+    });
   }
 
-  async #read({ waiting, stop }: Incoming, source: TrafficSource): Promise<void> {
+  async #read(incoming: Incoming, source: TrafficSource): Promise<void> {
+    const { waiting, early, placedBytes, stop } = incoming;
     const { peer, offer, deadlineMs, onBegun = () => {}, onFailure } = source;
     let hasBegun = false;
     const pieces: WantedPiece[] = [];
+    for (let index = 0; placedBytes !== null && index < wantedOf(incoming); index++) {
+      pieces.push({ index, bytes: placedBytes });
+    }
     for (const [piece, { wanted, settle }] of [...waiting]) {
-      if (piece < source.pieces) pieces.push(wanted);
-      else {
+      if (piece >= source.pieces) {
         waiting.delete(piece);
         settle(false);
-      }
+      } else if (placedBytes === null) pieces.push(wanted);
     }
     if (pieces.length === 0) return;
     const came = this.#meter.begin(pieces.length);
@@ -206,9 +231,14 @@ export class PeerTraffic implements PeerLink {
       waiting.delete(piece);
     };
     const copyPlaced: CopyPlaced = (piece, from, done) => {
-      const pull = waiting.get(piece)?.pull ?? null;
-      if (pull === null) done(false);
-      else pull(from).then(done, () => done(false));
+      const copy = (place: Waiting | null) => {
+        const pull = place?.pull ?? null;
+        if (pull === null) done(false);
+        else pull(from).then(done, () => done(false));
+      };
+      const place = waiting.get(piece);
+      if (place !== undefined || placedBytes === null || incoming.over) copy(place ?? null);
+      else early.set(piece, copy);
     };
     // Where one part does not come, the others are of no use.
     const failed = new AbortController();
@@ -262,6 +292,11 @@ function cut(ranges: readonly Uint8Array[], start: number, end: number): Uint8Ar
     at += range.length;
   }
   return found;
+}
+
+/** Leading pieces that are read. */
+function wantedOf({ expected, source }: Incoming): number {
+  return Math.min(expected, source?.pieces ?? expected);
 }
 
 function failAll({ waiting }: Incoming): void {
