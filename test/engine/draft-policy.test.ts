@@ -147,6 +147,24 @@ describe("[SP31] one continuation or a tree", () => {
 });
 
 describe("[SP21] tries", () => {
+  const firsts = [0.02, 0.1, 0.3].flatMap((rate) =>
+    [null, 1].flatMap((networkMs) => [6, 12].map((first) => [rate, networkMs, first] as const)),
+  );
+  test.each(firsts)(
+    "the first steps are hardly slower where drafts do not pay: %f accepted, network %s, %i ms",
+    (rate, networkMs, first) => {
+      const msOf = (nodes: number): number => (nodes === 0 ? 4 : first + 0.15 * nodes);
+      const world = { sequences: 16, msOf, rate, networkMs };
+      for (const [steps, share] of [
+        [400, 0.92],
+        [1600, 0.965],
+      ] as const) {
+        const off = speedIn({ ...world, steps }, true);
+        expect(speedIn({ ...world, steps })).toBeGreaterThan(share * off);
+      }
+    },
+  );
+
   test("a new number of sequences does not spend what was saved up before", () => {
     const slow = { msOf: (nodes: number) => 1 + nodes, rate: 0.5, networkMs: 2 };
     const policy = new DraftPolicy(256);

@@ -1,4 +1,4 @@
-import { budgetOf, type NodeBudget } from "#speculative";
+import { budgetOf, type NodeBudget, sizeClass } from "#speculative";
 import { type CostsAhead, KindCosts, type NetworkShape } from "./kind-costs.ts";
 
 /** Plain steps of a number of sequences that are measured before any draft is verified. */
@@ -20,17 +20,21 @@ const CALIBRATION = { fading: 0.97, weight: 8 };
  * Time that tries may take which do not seem to pay: at first that of so many plain steps, fewer
  * where only acceptance is to be learned, then a share of all time. Of it no more is saved up
  * than so many plain steps take, or the try that is waited for: a change of load would have all of
- * it spent at once.
+ * it spent at once. So that it is not spent at once in any case, a try may lose no more than a share
+ * of the time since the one before; but for the first few of about so many sequences, by which it is
+ * learned what drafts cost.
  */
 const TRIES = {
   firstSteps: 40,
   knownSteps: 6,
   firstMsMax: 250,
   share: 0.01,
+  shareSinceTry: 0.03,
+  atOnce: 4,
   savedSteps: 12,
   savedMsMax: 500,
 };
-/** After so many tries in a row that did not pay the share is half as much, down to an eighth. */
+/** After so many tries in a row that did not pay the shares are half as much, down to an eighth. */
 const TRIES_HALVE = { every: 4, most: 3 };
 /** One step in so many verifies half of its budget, and one twice as much, to learn their cost. */
 const HALF_EVERY = 16;
@@ -76,6 +80,9 @@ export class DraftPolicy {
   #plainSteps = 0;
   /** Plain steps since the last try. */
   #sinceTry = TRY_EVERY;
+  /** ms of all steps since then, and what those with drafts lost. */
+  #sinceTryMs = Number.POSITIVE_INFINITY;
+  #lostMs = 0;
   /** Null until a plain step was measured. */
   #allowanceMs: number | null = null;
   #budgets = 0;
@@ -87,6 +94,8 @@ export class DraftPolicy {
   #trying: NetworkShape | null = null;
   /** What the last such try drafted. */
   #tried: NetworkShape = "tree";
+  /** Tries so far, by what their costs depend on. */
+  readonly #tries = new Map<number, number>();
   /** What the try takes that the allowance is not enough for. */
   #savingMs = 0;
   /** Tries since drafts last seemed to pay. */
@@ -116,6 +125,7 @@ export class DraftPolicy {
     const costs = this.#costsOf(step);
     const isPlain = drafted === 0 && network === null;
     this.#sincePlain = isPlain ? 0 : this.#sincePlain + 1;
+    this.#sinceTryMs += ms;
     if (isPlain) {
       this.#plainSteps++;
       this.#sinceTry++;
@@ -123,7 +133,7 @@ export class DraftPolicy {
         costs.others.plainSteps(sequences) >= PLAIN_MANY &&
         this.#plainSteps % PLAIN_SAMPLED > 0
       ) {
-        this.#allow(this.#share * ms);
+        this.#allow(this.#halved(TRIES.share) * ms);
         return;
       }
       for (const each of Object.values(costs)) each.record({ sequences, nodes: 0 }, ms);
@@ -141,13 +151,14 @@ export class DraftPolicy {
     // that draft and verify nothing are not known: a network takes less than twice a plain step.
     const usualMs = drafted > 0 ? (line?.ms(drafted) ?? ms) : Math.min(ms, 2 * plainMs);
     const gainMs = isPlain ? 0 : (plainMs * (sequences + accepted)) / sequences - usualMs;
-    this.#allow(this.#share * ms + gainMs);
+    this.#lostMs = Math.max(0, this.#lostMs - gainMs);
+    this.#allow(this.#halved(TRIES.share) * ms + gainMs);
   }
 
-  /** Of the time: what tries may take that do not seem to pay. */
-  get #share(): number {
-    const halved = Math.min(TRIES_HALVE.most, Math.floor(this.#failedTries / TRIES_HALVE.every));
-    return TRIES.share / 2 ** halved;
+  /** A share of the time that tries may take, after those that did not pay. */
+  #halved(share: number): number {
+    const times = Math.min(TRIES_HALVE.most, Math.floor(this.#failedTries / TRIES_HALVE.every));
+    return share / 2 ** times;
   }
 
   /** Adds to the time for tries; what is left of the first ones is kept. */
@@ -184,7 +195,7 @@ export class DraftPolicy {
       this.#failedTries = 0;
       return this.#take(found, offers, step);
     }
-    const tries = isTry || (this.#triesLookup(step) && this.#triesAgain(found));
+    const tries = isTry || (this.#triesLookup(step) && this.#triesAgain(found, step));
     this.#held = tries ? null : heldOf({ ...found, taken: 0 }, offers, step);
     // Whether a network goes on drafting for nothing is not to wait for the next look.
     if (step.network !== null && !tries) this.#untilLook = 1;
@@ -225,7 +236,7 @@ export class DraftPolicy {
     const shape = this.#trying ?? (tree !== null && this.#tried === "chain" ? "tree" : "chain");
     const found = shape === "tree" ? (tree ?? chain) : chain;
     if (this.#trying === null) {
-      if (!this.#couldPay(offers, step) || !this.#triesAgain(found)) return none;
+      if (!this.#couldPay(offers, step) || !this.#triesAgain(found, step)) return none;
       this.#trying = shape;
       this.#tried = shape;
     }
@@ -319,11 +330,19 @@ export class DraftPolicy {
   }
 
   /** Whether the allowance is enough to verify all that there is room for. */
-  #triesAgain({ lostMs }: NodeBudget): boolean {
+  #triesAgain({ lostMs }: NodeBudget, { sequences, foresaw }: Omit<PlannedStep, "network">) {
     if (this.#sinceTry < TRY_EVERY) return false;
+    const kind = 2 * sizeClass(sequences) + (foresaw ? 1 : 0);
+    const tries = this.#tries.get(kind) ?? 0;
+    const spentMs = Math.max(lostMs, this.#lostMs);
+    const isSoon = this.#halved(TRIES.shareSinceTry) * this.#sinceTryMs < spentMs;
+    if (isSoon && tries >= TRIES.atOnce) return false;
     this.#savingMs = (this.#allowanceMs ?? 0) < lostMs ? lostMs : 0;
     if (this.#savingMs > 0) return false;
+    this.#tries.set(kind, tries + 1);
     this.#sinceTry = 0;
+    this.#sinceTryMs = 0;
+    this.#lostMs = 0;
     this.#failedTries++;
     return true;
   }
