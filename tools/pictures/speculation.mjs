@@ -39,9 +39,9 @@ function speedUp(rows, streams, subtitle) {
 }
 
 function onCpu() {
-  const { machine, runs } = results("speculation-cpu");
-  const auto = runs.filter((run) => /^--kind auto --streams \d+ --rounds 5$/.test(run.arguments));
-  const rows = Object.assign({}, ...auto.map((run) => run.rows));
+  const { runs } = results("speculation-cpu");
+  const wanted = "--kind auto --streams 1,2,4,8,16 --rounds 7 --tokens 150";
+  const { rows, machine } = only(runs, { arguments: wanted });
   return speedUp(rows, [1, 4, 16], `the bundled model, bfloat16, ${machineText(machine)}`);
 }
 
@@ -54,7 +54,9 @@ function onGpu() {
 function byStreams() {
   const { runs } = results("speculation-cpu");
   const streams = [1, 2, 4, 8, 16];
-  const { rows, machine } = runs.find((run) => run.arguments.includes("--streams 1,2,4,8,16"));
+  const { rows, machine } = runs.find((run) =>
+    run.arguments.includes("--rounds 5 --streams 1,2,4,8,16"),
+  );
   return {
     kind: "lines",
     title: "The same with costs measured at load and products by AMX",

@@ -20,9 +20,8 @@ const CALIBRATION = { fading: 0.97, weight: 8 };
  * Time that tries may take which do not seem to pay: at first that of so many plain steps, fewer
  * where only acceptance is to be learned, then a share of all time. Of it no more is saved up
  * than so many plain steps take, or the try that is waited for: a change of load would have all of
- * it spent at once. So that it is not spent at once in any case, a try may lose no more than a share
- * of the time since the one before; but for the first few of about so many sequences, by which it is
- * learned what drafts cost.
+ * it spent at once. Nor is it otherwise: a try may lose no more than a share of the time since the
+ * one before, but for the first few of about so many sequences, which teach what drafts cost.
  */
 const TRIES = {
   firstSteps: 40,
