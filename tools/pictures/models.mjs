@@ -8,8 +8,8 @@ export function modelPictures() {
     const own = rows.filter((row) => row.processor === processor);
     return {
       kind: "bars",
-      title: "Tokens a second of a GGUF file, as a multiple of llama.cpp's",
-      subtitle: `${processor}; other work ran beside`,
+      title: "A GGUF file's tokens a second over llama.cpp's",
+      subtitle: `${processor}; other work beside`,
       unit: " ×",
       series: own.map(({ file }) => file),
       limit: { name: "llama.cpp", value: 1 },
