@@ -34,6 +34,8 @@ export interface LevelMoverOptions extends BlockPart {
   readonly pulls?: DevicePulls | null;
   readonly clock: Clock;
   readonly timer: Timer;
+  /** Most bytes that leave the device together for blocks that come. Default: 64 MiB. */
+  readonly pacedBytes?: number;
   /** Called whenever `takeFinished` has something new. */
   readonly onFinished: () => void;
 }
@@ -46,10 +48,7 @@ const MEASURED_BLOCKS_MAX = 16;
 const FIRST_PAIRS = 64;
 /** Poll interval for a device's moves: short compared with a disk read. */
 const MOVES_LOOK_MS = 1;
-/**
- * What leaves the device together for blocks that come: 1.3 ms by PCIe 5, about once a step, since
- * the thread waits for steps meanwhile.
- */
+/** It takes 1.3 ms by PCIe 5, about once a step: this thread waits for steps meanwhile. */
 const PACED_BYTES = 64 << 20;
 
 /** The bytes of all levels. One per engine. */
@@ -64,6 +63,8 @@ export class LevelMover {
   #handedOver: Promise<void> = Promise.resolve();
   readonly #underWay = new Set<Promise<void>>();
   readonly #paced: PacedOffloads;
+  /** Settles when nothing waits there. */
+  #pacing: Promise<void> = Promise.resolve();
   #finished: FinishedDiskJob[] = [];
   #finishedPeers: FinishedPeerJob[] = [];
   /** The error after which nothing is moved. */
@@ -71,12 +72,12 @@ export class LevelMover {
   #draining = false;
 
   constructor(options: LevelMoverOptions) {
-    const { cache, host, beside = null } = options;
+    const { cache, host, beside = null, pacedBytes = PACED_BYTES } = options;
     this.#options = options;
     this.#parts = beside === null ? [{ cache, host }] : [{ cache, host }, beside];
     this.#bytesPerBlock = this.#parts.reduce((sum, part) => sum + part.cache.bytesPerBlock, 0);
     this.#paced = new PacedOffloads({
-      sliceBlocks: Math.max(1, Math.floor(PACED_BYTES / this.#bytesPerBlock)),
+      sliceBlocks: Math.max(1, Math.floor(pacedBytes / this.#bytesPerBlock)),
       isOnDevice: (block) => this.#isOnDevice(block),
       enqueuedDone: () => this.#areDone(this.#mark("markOps")),
       leave: (moves) => this.#leave(moves),
@@ -136,6 +137,7 @@ export class LevelMover {
     if (jobs.length + now.peerJobs.length > 0) this.#submit(jobs, now.peerJobs);
     const paced = this.#paced.start();
     if (paced !== null) {
+      this.#pacing = paced;
       const running: Promise<void> = paced.then(() => void this.#underWay.delete(running));
       this.#underWay.add(running);
     }
@@ -168,6 +170,8 @@ export class LevelMover {
     until?.addEventListener("abort", cancel, { once: true });
     this.#paced.flush();
     await this.#handedOver;
+    // A slice that is leaving has jobs that begin when it has left.
+    await this.#pacing;
     await Promise.all(this.#underWay);
     until?.removeEventListener("abort", cancel);
   }
