@@ -104,6 +104,8 @@ export interface ReadRequest {
   readonly pieces: readonly WantedPiece[];
   /** Copies pieces that lie in placed memory: those whose bytes alone are named. */
   readonly copyPlaced?: CopyPlaced;
+  /** Called when no further piece is wanted, whatever is still being copied. */
+  readonly onEnding?: () => void;
   /** Called as each piece has arrived and was checked. */
   readonly onPiece?: (index: number) => void;
   readonly signal?: AbortSignal;

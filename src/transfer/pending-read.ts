@@ -85,6 +85,7 @@ export class PendingRead {
     this.#ending = true;
     clearTimeout(this.#timer);
     this.request.signal?.removeEventListener("abort", this.#onAbort);
+    this.request.onEnding?.();
   }
 }
 

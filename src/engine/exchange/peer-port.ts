@@ -40,6 +40,8 @@ export interface PortRead {
   readonly pieces: readonly WantedPiece[];
   /** Copies those that lie on the other engine's device. */
   readonly copyPlaced: CopyPlaced;
+  /** Called when no further piece is wanted: the other engine may release its device. */
+  readonly onEnding?: () => void;
   /** Called with each piece when all of it has come. */
   readonly onPiece: (piece: number) => void;
   readonly signal: AbortSignal;

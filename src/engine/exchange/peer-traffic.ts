@@ -52,6 +52,8 @@ interface Incoming {
   source: TrafficSource | null;
   /** Its pieces are read, or were. */
   reading: boolean;
+  /** No further piece is wanted. */
+  isEnding: boolean;
   /** They are not read any more. */
   isRead: boolean;
   over: boolean;
@@ -83,7 +85,7 @@ export class PeerTraffic implements PeerLink {
    * of each, where they come to the device.
    */
   startIncoming(transfer: number, pieces: number, placedBytes: number | null = null): void {
-    const rest = { source: null, reading: false, isRead: false, over: false };
+    const rest = { source: null, reading: false, isEnding: false, isRead: false, over: false };
     const begun = { waiting: new Map(), early: new Map(), stop: new AbortController(), ...rest };
     this.#incoming.set(transfer, { expected: pieces, placedBytes, ...begun });
   }
@@ -106,8 +108,7 @@ export class PeerTraffic implements PeerLink {
     const { source, reading, over } = incoming;
     incoming.over = true;
     incoming.stop.abort();
-    for (const place of incoming.early.values()) place(null);
-    incoming.early.clear();
+    giveUpEarly(incoming);
     if (source === null) failAll(incoming);
     else if (!reading && !over) this.leave(source);
   }
@@ -219,7 +220,8 @@ export class PeerTraffic implements PeerLink {
       } else if (placedBytes === null) pieces.push(wanted);
     }
     if (pieces.length === 0) return;
-    const came = this.#meter.begin(pieces.length);
+    // Room that is still made is no time of their way.
+    let came = placedBytes === null ? this.#meter.begin(pieces.length) : null;
     const missing = new Map(pieces.map(({ index }) => [index, 1 + source.parts.length]));
     const onPiece = (piece: number) => {
       if (!hasBegun) onBegun();
@@ -233,17 +235,27 @@ export class PeerTraffic implements PeerLink {
     const copyPlaced: CopyPlaced = (piece, from, done) => {
       const copy = (place: Waiting | null) => {
         const pull = place?.pull ?? null;
-        if (pull === null) done(false);
-        else pull(from).then(done, () => done(false));
+        if (pull === null) {
+          done(false);
+          return;
+        }
+        came ??= this.#meter.begin(pieces.length);
+        pull(from).then(done, () => done(false));
       };
       const place = waiting.get(piece);
-      if (place !== undefined || placedBytes === null || incoming.over) copy(place ?? null);
+      // What the other engine has is there only until it is told that this read has ended.
+      if (incoming.over || incoming.isEnding) copy(null);
+      else if (place !== undefined || placedBytes === null) copy(place ?? null);
       else early.set(piece, copy);
     };
     // Where one part does not come, the others are of no use.
     const failed = new AbortController();
     const signal = AbortSignal.any([stop.signal, failed.signal]);
-    const common = { copyPlaced, onPiece, signal, deadlineMs };
+    const onEnding = () => {
+      incoming.isEnding = true;
+      giveUpEarly(incoming);
+    };
+    const common = { copyPlaced, onPiece, onEnding, signal, deadlineMs };
     const offers = [{ offer, port: peer.port, bytes: 0 }, ...source.parts];
     const reads = partsOf(pieces, source.parts).map((pieces, place) => {
       const { offer = "", port = 0 } = offers[place] ?? {};
@@ -257,7 +269,7 @@ export class PeerTraffic implements PeerLink {
       });
     });
     await Promise.all(reads);
-    if (source.isStored && !failed.signal.aborted && !stop.signal.aborted) came();
+    if (source.isStored && !failed.signal.aborted && !stop.signal.aborted) came?.();
   }
 }
 
@@ -297,6 +309,12 @@ function cut(ranges: readonly Uint8Array[], start: number, end: number): Uint8Ar
 /** Leading pieces that are read. */
 function wantedOf({ expected, source }: Incoming): number {
   return Math.min(expected, source?.pieces ?? expected);
+}
+
+/** What has no place yet is not copied. */
+function giveUpEarly({ early }: Incoming): void {
+  for (const place of early.values()) place(null);
+  early.clear();
 }
 
 function failAll({ waiting }: Incoming): void {

@@ -20,7 +20,7 @@ const CALIBRATION = { fading: 0.97, weight: 8 };
  * Time that tries may take which do not seem to pay: at first that of so many plain steps, fewer
  * where only acceptance is to be learned, then a share of all time. Of it no more is saved up
  * than so many plain steps take, or the try that is waited for: a change of load would have all of
- * it spent at once. Nor is it otherwise: a try may lose no more than a share of the time since the
+ * it spent at once. So that it lasts, a try may lose no more than a share of the time since the
  * one before, but for the first few of about so many sequences, which teach what drafts cost.
  */
 const TRIES = {
@@ -93,7 +93,7 @@ export class DraftPolicy {
   #trying: NetworkShape | null = null;
   /** What the last such try drafted. */
   #tried: NetworkShape = "tree";
-  /** Tries so far, by what their costs depend on. */
+  /** Tries so far, by number of sequences and whether drafts were made under a grammar. */
   readonly #tries = new Map<number, number>();
   /** What the try takes that the allowance is not enough for. */
   #savingMs = 0;
@@ -335,6 +335,7 @@ export class DraftPolicy {
     const tries = this.#tries.get(kind) ?? 0;
     const spentMs = Math.max(lostMs, this.#lostMs);
     const isSoon = this.#halved(TRIES.shareSinceTry) * this.#sinceTryMs < spentMs;
+    this.#savingMs = 0;
     if (isSoon && tries >= TRIES.atOnce) return false;
     this.#savingMs = (this.#allowanceMs ?? 0) < lostMs ? lostMs : 0;
     if (this.#savingMs > 0) return false;

@@ -48,7 +48,7 @@ const MEASURED_BLOCKS_MAX = 16;
 const FIRST_PAIRS = 64;
 /** Poll interval for a device's moves: short compared with a disk read. */
 const MOVES_LOOK_MS = 1;
-/** It takes 1.3 ms by PCIe 5, about once a step: this thread waits for steps meanwhile. */
+/** One slice takes 1.3 ms by PCIe 5; one leaves per step, since this thread waits for each. */
 const PACED_BYTES = 64 << 20;
 
 /** The bytes of all levels. One per engine. */

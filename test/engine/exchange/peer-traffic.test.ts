@@ -58,6 +58,26 @@ test("[KV83] what comes to the device is read at once, and each block copied whe
   expect(await place(3)).toBe(false);
 });
 
+test("[KV83] nothing is copied once a read has ended: the other engine may be gone", async () => {
+  const { reads, traffic } = playedPort();
+  const copied: string[] = [];
+  const place = (piece: number) =>
+    traffic.receivePlaced(job(piece), 10, async () => copied.push("pulled") > 0);
+  const comes = (piece: number) =>
+    reads[0]?.request.copyPlaced?.(piece, [], (ok) => copied.push(`${piece}: ${ok}`));
+  traffic.startIncoming(1, 2, 10);
+  traffic.readFrom(1, { ...SOURCE, pieces: 2 });
+  comes(0);
+  reads[0]?.request.onEnding?.();
+  expect(copied).toEqual(["0: false"]);
+  const [first, second] = [place(0), place(1)];
+  comes(1);
+  expect(copied).toEqual(["0: false", "1: false"]);
+  reads[0]?.end();
+  expect([await first, await second]).toEqual([false, false]);
+  expect(copied).not.toContain("pulled");
+});
+
 test("[KV83] what comes to host memory is read when all of it has a place", async () => {
   const { reads, traffic } = playedPort();
   traffic.startIncoming(1, 2);

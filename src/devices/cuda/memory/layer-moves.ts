@@ -5,6 +5,8 @@
  *   a move    sees all ops that were enqueued before it, and all moves
  *   an op     that touches a layer sees the moves of that layer that were enqueued before it
  *
+ * Offloads beside the ops are the exception: they are in order with moves alone.
+ *
  * So a step's first layers are computed while later ones are still being copied.
  */
 
@@ -34,8 +36,8 @@ export const vectorBytes = 16;
 const chunkBytesMin = 1 << 20;
 
 /**
- * From this size on a block beside the ops is copied by the copy engines: a call for each, and no
- * thread of the GPU.
+ * From this size on blocks beside the ops that lie side by side are copied by the copy engines: a
+ * call for each, and no thread of the GPU.
  */
 const engineBytesMin = 1 << 18;
 
@@ -149,7 +151,7 @@ export class LayerMoves {
     this.#waitFor(this.#stream, this.#beside.stream);
   }
 
-  /** Those that moves are enqueued on; what is beside the ops is before what they get later. */
+  /** Those of moves. Offloads beside the ops have another, which these wait for. */
   get streams(): readonly CudaStream[] {
     return Object.values(this.#launchers).map(({ stream }) => stream);
   }
