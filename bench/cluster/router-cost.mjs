@@ -2,10 +2,11 @@
  * What the router costs: processor time of its process for a request and for a relayed token, and
  * the time to the first token that it adds. Workers are scripted, in a process of their own.
  *
- *   node bench/cluster/router-cost.mjs [--requests 1000] [--streams 100] [--json]
+ *   node bench/cluster/router-cost.mjs [--requests 1000] [--warm 5000] [--streams 100] [--json]
  *
  * Each case runs twice: with texts (nothing is tokenized), and with the bundled model's tokenizer.
- * Beside each token stands what a bare relay of bytes costs in the same run: the floor of Node.
+ * A router's first requests, which V8 compiles its code for, stand apart from later ones. Beside
+ * each token stands what a bare relay of bytes costs in the same run: the floor of Node.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -16,12 +17,16 @@ import { readFlags } from "../../tools/flags.mjs";
 const { values: flags } = readFlags({
   options: {
     requests: { type: "number", default: 1000, min: 10 },
+    // Those behind the first 1,000 that are not measured.
+    warm: { type: "number", default: 5000, min: 0 },
     streams: { type: "number", default: 100, min: 1 },
     json: { type: "boolean", default: false },
   },
 });
 
 const TOKENS = 200;
+const FEW_TOKENS = 20;
+const ROUNDS = 3;
 const CONCURRENCY = 16;
 const US_PER_TICK = 10_000;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
@@ -92,7 +97,6 @@ function chat(at, tokens, fields) {
 const percentile = (list, share) => list.toSorted((a, b) => a - b)[Math.floor(list.length * share)];
 
 async function costPerRequest({ child, url }, count, body) {
-  await many(Math.min(count, 200), CONCURRENCY, (at) => post(url, body(-at))); // warm
   const before = cpuUs(child);
   const startMs = performance.now();
   await many(count, CONCURRENCY, (at) => post(url, body(at)));
@@ -100,12 +104,32 @@ async function costPerRequest({ child, url }, count, body) {
   return { cpuMs: us / 1000, perSecond: (count * 1000) / (performance.now() - startMs) };
 }
 
-async function streamCost(router, count) {
-  const body = (at) => chat(at, 20, { stream: true, max_tokens: TOKENS });
-  await many(20, 20, (at) => post(router.url, body(-at)));
-  const before = cpuUs(router.child);
-  await many(count, count, (at) => post(router.url, body(at)));
-  return (cpuUs(router.child) - before) / count;
+/** Processor time of one of `count` streams that begin at once, in us. */
+async function streamCost(relay, count, tokens) {
+  const body = (at) => chat(at, 20, { stream: true, max_tokens: tokens });
+  await many(20, 20, (at) => post(relay.url, body(-at)));
+  const before = cpuUs(relay.child);
+  await many(count, count, (at) => post(relay.url, body(at)));
+  return (cpuUs(relay.child) - before) / count;
+}
+
+/**
+ * Streams that begin at once, long ones and short ones in turns: what a token costs is the
+ * difference, and what is left of a stream its beginning and its end. In us, medians.
+ */
+async function streamCosts(relay, count) {
+  const rounds = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const short = await streamCost(relay, count, FEW_TOKENS);
+    const long = await streamCost(relay, count, TOKENS);
+    const token = (long - short) / (TOKENS - FEW_TOKENS);
+    rounds.push({ token, rest: short - FEW_TOKENS * token });
+  }
+  const median = (list) => percentile(list, 0.5);
+  return {
+    token: median(rounds.map(({ token }) => token)),
+    rest: median(rounds.map(({ rest }) => rest)),
+  };
 }
 
 /** Streams of one token at a rate, in turns to the worker and through the router. */
@@ -128,6 +152,7 @@ async function addedTtft(router, worker, perSecond) {
 }
 
 async function measure(name, workerFlags) {
+  let asked = 0;
   const worker = await start(
     ["bench/cluster/scripted-worker.mjs", ...workerFlags],
     "stdout",
@@ -142,31 +167,38 @@ async function measure(name, workerFlags) {
     /(?<=routing at )http:[\w.:/]+/,
   );
   await new Promise((go) => setTimeout(go, 3000)); // its tokenizer is compared with the worker's
-  const short = await costPerRequest(router, flags.requests, (at) => chat(at, 1000, {}));
-  const one = await streamCost(router, flags.streams);
-  const empty = await costPerRequest(router, flags.requests, (at) =>
-    chat(at, 20, { stream: true }),
-  );
+  const ask = (count, fields) => {
+    const from = asked;
+    asked += count;
+    return costPerRequest(router, count, (at) => chat(from + at, ...fields));
+  };
+  const first = await ask(1000, [1000, {}]);
+  await ask(flags.warm, [1000, {}]);
+  const short = await ask(flags.requests, [1000, {}]);
+  const empty = await ask(flags.requests, [20, { stream: true }]);
+  const some = await streamCosts(router, flags.streams);
   const bare = await start(["bench/cluster/bare-relay.mjs", worker.url], "stdout", /http:\S+/);
-  const bareTokens = async (count) => (await streamCost(bare, count)) / TOKENS;
+  const bareSome = await streamCosts(bare, flags.streams);
+  const ttft = await addedTtft(router, worker, Math.min(400, 500 / short.cpuMs));
+  const long = await ask(40, [100_000, {}]);
+  const thousand = await streamCosts(router, 1000);
+  const bareThousand = await streamCosts(bare, 1000);
   const row = {
     name,
+    "chat 1k, the first 1,000, ms": first.cpuMs,
     "chat 1k, ms": short.cpuMs,
     "chat 1k, a second and core": 1000 / short.cpuMs,
-    "stream of 200, ms": one / 1000,
-    "a relayed token, us": (one - empty.cpuMs * 1000) / (TOKENS - 1),
-    "a token, bare relay, us": await bareTokens(flags.streams),
     "a stream of 1, ms": empty.cpuMs,
+    "chat 100k, ms": long.cpuMs,
+    [`${flags.streams} streams at once: a token, us`]: some.token,
+    [`${flags.streams} streams, bare relay: a token, us`]: bareSome.token,
+    "1,000 streams at once: a token, us": thousand.token,
+    "1,000 streams, bare relay: a token, us": bareThousand.token,
+    "1,000 streams at once: the rest of one, ms": thousand.rest / 1000,
+    "added TTFT p50, ms": ttft.p50,
+    "added TTFT p99, ms": ttft.p99,
+    "router's memory, MiB": rssMiB(router.child),
   };
-  const ttft = await addedTtft(router, worker, Math.min(400, 500 / short.cpuMs));
-  row["added TTFT p50, ms"] = ttft.p50;
-  row["added TTFT p99, ms"] = ttft.p99;
-  const long = await costPerRequest(router, 40, (at) => chat(at, 100_000, {}));
-  row["chat 100k, ms"] = long.cpuMs;
-  const thousand = await streamCost(router, 1000);
-  row["1,000 streams at once: a token, us"] = (thousand - empty.cpuMs * 1000) / (TOKENS - 1);
-  row["1,000 streams, bare relay: a token, us"] = await bareTokens(1000);
-  row["router's memory, MiB"] = rssMiB(router.child);
   for (const { child } of [bare, router, worker]) {
     child.removeAllListeners("exit");
     child.kill("SIGKILL");
@@ -186,7 +218,7 @@ else {
   for (const { name, ...values } of rows) {
     console.log(name);
     for (const [label, value] of Object.entries(values)) {
-      console.log(`  ${label.padEnd(40)}${value.toFixed(2).padStart(10)}`);
+      console.log(`  ${label.padEnd(44)}${value.toFixed(2).padStart(10)}`);
     }
   }
 }
