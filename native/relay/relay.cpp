@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <system_error>
 
@@ -24,6 +26,15 @@ constexpr int kPlaceBits = 16;
 constexpr size_t kSizeLineMax = 20;
 
 int placeOf(uint32_t loan) { return int(loan & ((1u << kPlaceBits) - 1)); }
+
+int64_t nowUs() {
+  using namespace std::chrono;
+  return duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+uint32_t agoUs(int64_t now, int64_t then) {
+  return uint32_t(std::clamp<int64_t>(now - then, 0, UINT32_MAX));
+}
 
 void closeFd(int* fd) {
   if (*fd >= 0) close(*fd);
@@ -43,6 +54,9 @@ struct Relay::Stream {
   int client = -1;
   Form form;
   uint64_t contentBytesMax = 0;
+  GapWatch gaps;
+  // When its last token came.
+  int64_t tokenUs = 0;
   uint32_t tokensTold = 0;
   bool hasSent = false;
   bool hasNews = false;
@@ -51,8 +65,8 @@ struct Relay::Stream {
   std::string pending;
 };
 
-std::unique_ptr<Relay> Relay::open() {
-  std::unique_ptr<Relay> relay(new Relay);
+std::unique_ptr<Relay> Relay::open(std::vector<int64_t> gapBoundsUs) {
+  std::unique_ptr<Relay> relay(new Relay(std::move(gapBoundsUs)));
   return relay->start() ? std::move(relay) : nullptr;
 }
 
@@ -98,8 +112,7 @@ Relay::~Relay() {
   if (!hasRun) closeFd(&pipe_[0]);
 }
 
-bool Relay::lend(int worker, int client, const Form& form, uint64_t contentBytesMax,
-                 uint32_t* loan) {
+bool Relay::lend(const Lent& lent, uint32_t* loan) {
   int place = -1;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -118,11 +131,13 @@ bool Relay::lend(int worker, int client, const Form& form, uint64_t contentBytes
   Stream& stream = *streams_[size_t(place)];
   const std::lock_guard<std::mutex> lock(stream.mutex);
   stream.loan += 1u << kPlaceBits;
-  stream.worker = fcntl(worker, F_DUPFD_CLOEXEC, 0);
-  stream.client = fcntl(client, F_DUPFD_CLOEXEC, 0);
-  stream.form = form;
-  stream.contentBytesMax = contentBytesMax;
-  stream.taken.ids.assign(size_t(form.choices), std::string());
+  stream.worker = fcntl(lent.worker, F_DUPFD_CLOEXEC, 0);
+  stream.client = fcntl(lent.client, F_DUPFD_CLOEXEC, 0);
+  stream.form = lent.form;
+  stream.contentBytesMax = lent.contentBytesMax;
+  stream.gaps = lent.gaps;
+  stream.tokenUs = nowUs() - lent.agoUs;
+  stream.taken.ids.assign(size_t(lent.form.choices), std::string());
   stream.isLent = true;
   epoll_event event{EPOLLIN, {}};
   event.data.u64 = stream.loan;
@@ -137,20 +152,50 @@ bool Relay::lend(int worker, int client, const Form& form, uint64_t contentBytes
   return true;
 }
 
-int Relay::drain(Told* out, int max) {
+Told Relay::tell(Stream& stream, int64_t now) {
+  const Told told{stream.loan, stream.taken.tokens - stream.tokensTold, stream.isStopped ? 1u : 0u,
+                  agoUs(now, stream.tokenUs)};
+  stream.tokensTold = stream.taken.tokens;
+  stream.hasNews = false;
+  stream.isTold = stream.isStopped;
+  return told;
+}
+
+int Relay::drainStopped(Told* out, int max) {
+  // Before the look: what stops behind it wakes again.
   isWoken_ = false;
+  const int64_t now = nowUs();
+  int count = 0;
+  while (count < max) {
+    uint32_t loan = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stopped_.empty()) break;
+      loan = stopped_.back();
+      stopped_.pop_back();
+    }
+    Stream& stream = *streams_[size_t(placeOf(loan))];
+    const std::lock_guard<std::mutex> lock(stream.mutex);
+    // It may have ended since.
+    const bool isIt = stream.isLent && stream.loan == loan && !stream.isTold;
+    if (isIt) out[count++] = tell(stream, now);
+  }
+  return count;
+}
+
+int Relay::drain(Looked which, Told* out, int max) {
+  if (which == Looked::kStopped) return drainStopped(out, max);
+  const int64_t now = nowUs();
   int count = 0;
   // Only the thread that lends and drains makes streams.
   for (int place = 0; place < made_ && count < max; ++place) {
     Stream& stream = *streams_[size_t(place)];
-    const std::lock_guard<std::mutex> lock(stream.mutex);
+    // The system may have taken the thread's core meanwhile: then this would wait for long.
+    std::unique_lock<std::mutex> lock(stream.mutex, std::defer_lock);
+    if (which == Looked::kAll) lock.lock();
+    else if (!lock.try_lock()) continue;
     const bool isNewlyStopped = stream.isStopped && !stream.isTold;
-    if (!stream.isLent || (!stream.hasNews && !isNewlyStopped)) continue;
-    out[count++] = {stream.loan, stream.taken.tokens - stream.tokensTold,
-                    stream.isStopped ? 1u : 0u};
-    stream.tokensTold = stream.taken.tokens;
-    stream.hasNews = false;
-    stream.isTold = stream.isStopped;
+    if (stream.isLent && (stream.hasNews || isNewlyStopped)) out[count++] = tell(stream, now);
   }
   return count;
 }
@@ -163,6 +208,7 @@ bool Relay::end(uint32_t loan, HandOver* out) {
   if (!stream.isLent || stream.loan != loan) return false;
   out->tokens = stream.taken.tokens - stream.tokensTold;
   out->hasSent = stream.hasNews;
+  out->agoUs = agoUs(nowUs(), stream.tokenUs);
   out->taken = std::move(stream.taken);
   out->unsent = std::move(stream.unsent);
   out->pending = std::move(stream.pending);
@@ -214,6 +260,10 @@ void Relay::serve(uint32_t loan, uint32_t events) {
     epoll_ctl(epoll_, EPOLL_CTL_DEL, stream.worker, nullptr);
     stream.isStopped = true;
   }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_.push_back(loan);
+  }
   wake();
 }
 
@@ -234,7 +284,13 @@ bool Relay::relayOnce(Stream& stream) {
   // One room for the content of all streams.
   taken.content.swap(content_);
   taken.content.clear();
+  const uint32_t tokensBefore = taken.tokens;
   const Progress progress = takePlain(bytes, size, stream.form, stream.contentBytesMax, &taken);
+  if (taken.tokens != tokensBefore) {
+    const int64_t now = nowUs();
+    gaps_.add(now - stream.tokenUs, stream.gaps);
+    stream.tokenUs = now;
+  }
   stream.pending = std::string(bytes + progress.bytes, size - progress.bytes);
   const bool isSent = send(stream);
   taken.content.swap(content_);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "gap-counts.h"
 #include "plain-answer.h"
 
 namespace perigee {
@@ -20,6 +21,8 @@ struct HandOver {
   // Since the last drain.
   uint32_t tokens = 0;
   bool hasSent = false;
+  // Since the last token came.
+  uint32_t agoUs = 0;
   // Of a client's chunk that the connection took in part, or not at all.
   std::string unsent;
   // Of the worker's bytes, from the beginning of a chunk.
@@ -32,28 +35,52 @@ struct Told {
   uint32_t loan;
   uint32_t tokens;
   uint32_t isStopped;
+  // Since the last token came.
+  uint32_t agoUs;
+};
+
+// Which loans a drain looks at.
+enum class Looked : int32_t {
+  kStopped = 0,
+  // But for one that the thread is at: what it sends is told the next time.
+  kFree = 1,
+  kAll = 2,
+};
+
+// What is lent. Both descriptors are duplicated.
+struct Lent {
+  int worker = -1;
+  int client = -1;
+  Form form;
+  uint64_t contentBytesMax = 0;
+  GapWatch gaps;
+  // Since the last token came.
+  int64_t agoUs = 0;
 };
 
 class Relay {
  public:
   // Null: the system has no descriptors or threads left.
-  static std::unique_ptr<Relay> open();
+  static std::unique_ptr<Relay> open(std::vector<int64_t> gapBoundsUs);
   // Ends the thread; loans that are left are closed.
   ~Relay();
 
   // JavaScript owns and closes it.
   int wakeFd() const { return pipe_[0]; }
 
-  // Both descriptors are duplicated. False: no room, or the descriptors are none.
-  bool lend(int worker, int client, const Form& form, uint64_t contentBytesMax, uint32_t* loan);
-  int drain(Told* out, int max);
+  // Of all loans since the start.
+  const GapCounts& gaps() const { return gaps_; }
+
+  // False: no room, or the descriptors are none.
+  bool lend(const Lent& lent, uint32_t* loan);
+  int drain(Looked which, Told* out, int max);
   // Afterwards the thread touches neither connection. False: there is no such loan.
   bool end(uint32_t loan, HandOver* out);
 
  private:
   struct Stream;
 
-  Relay() = default;
+  explicit Relay(std::vector<int64_t> gapBoundsUs) : gaps_(std::move(gapBoundsUs)) {}
   bool start();
   void run();
   void serve(uint32_t loan, uint32_t events);
@@ -61,10 +88,14 @@ class Relay {
   bool relayOnce(Stream& stream);
   bool send(Stream& stream);
   void release(Stream& stream);
+  // Under the stream's lock.
+  Told tell(Stream& stream, int64_t now);
+  int drainStopped(Told* out, int max);
   void wake();
 
   static constexpr int kStreamsMax = 1 << 16;
 
+  GapCounts gaps_;
   int epoll_ = -1;
   int stop_ = -1;
   int pipe_[2] = {-1, -1};
@@ -79,6 +110,8 @@ class Relay {
   std::mutex mutex_;
   int made_ = 0;
   std::vector<int> free_;
+  // Those that the thread has stopped at, and that no drain has told of.
+  std::vector<uint32_t> stopped_;
 };
 
 }  // namespace perigee

@@ -1,12 +1,20 @@
-// The picture of docs/models.md: quantised files beside llama.cpp.
+// The pictures of docs/models.md: quantised files beside llama.cpp, one for each processor.
 import { results } from "./results.mjs";
+
+/** By the processor's name in the results. */
+const PICTURES = [
+  ["AVX-512", "models/gguf.svg"],
+  ["AVX2 alone", "models/gguf-avx2.svg"],
+  ["AMX", "models/gguf-amx.svg"],
+];
 
 export function modelPictures() {
   const { columns, rows } = results("gguf-cpu");
   const processors = [...new Set(rows.map(({ processor }) => processor))];
-  const charts = processors.map((processor) => {
+  return processors.map((processor) => {
     const own = rows.filter((row) => row.processor === processor);
-    return {
+    const [, path] = PICTURES.find(([name]) => processor.includes(name));
+    const chart = {
       kind: "bars",
       title: "A GGUF file's tokens a second over llama.cpp's",
       subtitle: `${processor}; other work beside`,
@@ -17,6 +25,6 @@ export function modelPictures() {
         .map((label, at) => ({ label, values: own.map(({ ratios }) => ratios[at]) }))
         .filter(({ values }) => values.some((value) => value !== null)),
     };
+    return [path, [chart]];
   });
-  return [["models/gguf.svg", charts]];
 }

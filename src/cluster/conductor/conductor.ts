@@ -12,6 +12,7 @@ import type {
   PoolInstance,
   PrefillTerms,
 } from "./decision.ts";
+import type { DecodeBooks } from "./decode-books.ts";
 import { chooseDecode, type DecodeSearch, type DecodeTerms, decodeTerms } from "./decode-choice.ts";
 import { DecodeEstimator } from "./decode-estimator.ts";
 import { DecodeOutlook } from "./decode-outlook.ts";
@@ -226,6 +227,11 @@ export class Conductor {
   booksOf(instance: InstanceNumber): InstanceBooks | null {
     const found = this.#table.find(instance);
     return found === null ? null : instanceBooks(found, this.#nowMs());
+  }
+
+  /** What decodes at an instance now; null: it left. */
+  batchOf(instance: InstanceNumber): Pick<DecodeBooks, "decoding" | "decodingTokens"> | null {
+    return this.#table.find(instance)?.decode ?? null;
   }
 
   #decide(

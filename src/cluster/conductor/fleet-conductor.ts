@@ -314,8 +314,8 @@ export class FleetConductor implements RequestPlanner {
         request.isBatch === true ? NO_DEADLINES : deadlinesOf(request, this.#options.config),
       isSingle: (request.choices ?? 1) === 1,
       batch: () => {
-        const books = conductor.booksOf(decision.decode);
-        return { sequences: books?.decoding ?? 1, contextTokens: books?.decodingTokens ?? 0 };
+        const batch = conductor.batchOf(decision.decode);
+        return { sequences: batch?.decoding ?? 1, contextTokens: batch?.decodingTokens ?? 0 };
       },
       measured: (point) => {
         group.measuredMs = clock.nowMs();

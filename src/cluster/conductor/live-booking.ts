@@ -1,5 +1,5 @@
 import type { Clock } from "#base";
-import type { ReservationEnd, ReservationWatcher } from "#cluster/routing";
+import type { GapWatch, ReservationEnd, ReservationWatcher } from "#cluster/routing";
 import type { Booking } from "./booking.ts";
 import type { DecodePoint } from "./decode-estimator.ts";
 import type { ServiceWatch } from "./service-watch.ts";
@@ -12,7 +12,7 @@ export interface LiveBookingParts {
   readonly deadlines: { readonly ttftMs: number | null; readonly tbtMs: number | null };
   /** Its answer comes in one piece: neither tokens nor gaps are seen. */
   readonly isUnseen: boolean;
-  /** It has one sequence: gaps between tokens of several say nothing. */
+  /** It has one sequence. */
   readonly isSingle: boolean;
   /** What decodes where it decodes. */
   readonly batch: () => { readonly sequences: number; readonly contextTokens: number };
@@ -25,6 +25,8 @@ const STRETCH_TOKENS = 8;
 
 /** Keeps a request's booking at the conductor by what its reservation sees of it. */
 export class LiveBooking implements ReservationWatcher {
+  /** Gaps between tokens of several sequences say nothing. */
+  readonly gaps: GapWatch | null;
   readonly #parts: LiveBookingParts;
   #lastMs: number | null = null;
   #markMs = 0;
@@ -33,6 +35,8 @@ export class LiveBooking implements ReservationWatcher {
 
   constructor(parts: LiveBookingParts) {
     this.#parts = parts;
+    const { isUnseen, isSingle, deadlines } = parts;
+    this.gaps = isUnseen || !isSingle ? null : { deadlineMs: deadlines.tbtMs };
   }
 
   get tbtDeadlineMs(): number | null {
@@ -48,13 +52,13 @@ export class LiveBooking implements ReservationWatcher {
     if (!isUnseen) watch.firstToken(clock.nowMs() - arrivedMs, deadlines.ttftMs);
   }
 
-  tokens(count: number): void {
-    const { clock, watch, deadlines, isUnseen, isSingle, batch, measured } = this.#parts;
-    if (isUnseen || !isSingle) return;
-    const nowMs = clock.nowMs();
+  tokens(count: number, agoMs: number | null): void {
+    const { clock, watch, deadlines, batch, measured } = this.#parts;
+    if (this.gaps === null) return;
+    const nowMs = clock.nowMs() - (agoMs ?? 0);
     if (this.#lastMs === null) this.#markMs = nowMs;
     else {
-      watch.gap(nowMs - this.#lastMs, deadlines.tbtMs);
+      if (agoMs === null) watch.gap(nowMs - this.#lastMs, deadlines.tbtMs);
       this.#tokens += count;
     }
     this.#lastMs = nowMs;

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { EngineError } from "#base";
 import { failureText } from "#cluster/http";
+import type { GapWatch } from "#cluster/routing";
 import { AnswerBuffer } from "./answer-buffer.ts";
 import type { ClientStream } from "./client-stream.ts";
 import type { Loan, LoanEnd, NativeRelay } from "./native-relay.ts";
@@ -61,12 +62,17 @@ export interface AttemptParts {
   readonly sweep: Sweep;
   /** Relays what is plain; null: nothing is lent. */
   readonly native: NativeRelay | null;
+  /** How times between tokens count; null: they do not. */
+  readonly gaps: GapWatch | null;
   /** Takes over the client's response, for an answer that is too long to be held. */
   readonly passOn: (status: number, headers: IncomingHttpHeaders) => void;
   /** Before the first event of this worker is sent. */
   readonly onBegin: () => void;
-  /** More tokens have come, as far as can be told. */
-  readonly onTokens: (count: number, by: RelayedBy) => void;
+  /**
+   * More tokens have come, as far as can be told. `agoMs` null: now, in one piece. Else the last
+   * one so long ago, and the times between them are counted.
+   */
+  readonly onTokens: (count: number, by: RelayedBy, agoMs: number | null) => void;
 }
 
 export class Attempt implements UpstreamReader, Watched {
@@ -79,6 +85,8 @@ export class Attempt implements UpstreamReader, Watched {
   #streaming = false;
   #tokens = 0;
   #progressMs = performance.now();
+  /** When the last token came. */
+  #tokenMs = 0;
   #paused = false;
   /** The native relay has both connections. */
   #loan: Loan | null = null;
@@ -164,7 +172,7 @@ export class Attempt implements UpstreamReader, Watched {
   }
 
   onBetween({ descriptor, contentBytesMax }: BetweenParts): boolean {
-    const { reader, native, client } = this.#parts;
+    const { reader, native, client, gaps } = this.#parts;
     const mayLend = this.#settle !== null && this.#streaming && !this.#paused;
     if (!mayLend || native === null || this.#tokens < LENT_BEHIND_TOKENS) return false;
     const form = this.#poorLoans < POOR_LOANS_MAX ? (reader?.plainForm ?? null) : null;
@@ -172,8 +180,9 @@ export class Attempt implements UpstreamReader, Watched {
     if (form === null || own < 0) return false;
     this.#loanTokens = this.#tokens;
     this.#loan = native.lend({
-      ...{ form, contentBytesMax, worker: descriptor, client: own },
-      onSent: (tokens) => this.#wasSent(tokens, NOTHING_LEFT),
+      ...{ form, contentBytesMax, worker: descriptor, client: own, gaps },
+      agoMs: performance.now() - this.#tokenMs,
+      onSent: (tokens, agoMs) => this.#wasSent({ tokens, agoMs, rest: NOTHING_LEFT }),
       onStop: () => this.takeBack(),
     });
     return this.#loan !== null;
@@ -222,8 +231,10 @@ export class Attempt implements UpstreamReader, Watched {
   #advance(tokens: number, isContent: boolean): void {
     if (tokens === 0 && !isContent) return;
     this.#progressMs = performance.now();
+    if (tokens === 0) return;
+    this.#tokenMs = this.#progressMs;
     this.#tokens += tokens;
-    if (tokens > 0) this.#parts.onTokens(tokens, "javascript");
+    this.#parts.onTokens(tokens, "javascript", null);
   }
 
   #send(text: string, isContent: boolean): void {
@@ -243,12 +254,13 @@ export class Attempt implements UpstreamReader, Watched {
     });
   }
 
-  #wasSent(tokens: number, rest: Buffer): void {
+  #wasSent({ tokens, agoMs, rest }: Sent): void {
     const nowMs = performance.now();
     if (tokens > 0) {
-      this.#progressMs = nowMs;
+      this.#progressMs = nowMs - agoMs;
+      this.#tokenMs = this.#progressMs;
       this.#tokens += tokens;
-      this.#parts.onTokens(tokens, "native");
+      this.#parts.onTokens(tokens, "native", agoMs);
     }
     if (!this.#parts.client.wasSent(rest, nowMs)) this.#pause();
   }
@@ -259,7 +271,8 @@ export class Attempt implements UpstreamReader, Watched {
     this.#loan = null;
     if (left === null) return null;
     this.#parts.reader?.addRelayed(left.ids);
-    if (left.hasSent || left.unsent.length > 0) this.#wasSent(left.tokens, left.unsent);
+    const { tokens, agoMs, hasSent, unsent } = left;
+    if (hasSent || unsent.length > 0) this.#wasSent({ tokens, agoMs, rest: unsent });
     if (this.#tokens - this.#loanTokens < POOR_LOAN_TOKENS) this.#poorLoans++;
     return left;
   }
@@ -280,6 +293,13 @@ export class Attempt implements UpstreamReader, Watched {
     if (!isOver) this.#call?.abort(ENDED);
     settle(outcome);
   }
+}
+
+/** What the native relay has sent, and the rest that it could not. */
+interface Sent {
+  readonly tokens: number;
+  readonly agoMs: number;
+  readonly rest: Buffer;
 }
 
 /** What is shorter is over before a loan pays. */

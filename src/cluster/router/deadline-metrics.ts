@@ -1,6 +1,8 @@
 /** What deadlines and the conductor's predictions come to. */
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import type { ConductorErrors, DecisionRecord, ServiceWatch } from "#cluster/conductor";
+import { MergedHistogram } from "./merged-histogram.ts";
+import type { GapCounts } from "./native-relay.ts";
 
 const GAP_SECONDS = [
   ...[0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2],
@@ -8,25 +10,45 @@ const GAP_SECONDS = [
 ];
 const MS_PER_SECOND = 1000;
 
+/** By which gaps between tokens are counted. */
+export const GAP_BOUNDS_MS = GAP_SECONDS.map((seconds) => seconds * MS_PER_SECOND);
+
 export class DeadlineMetrics implements ServiceWatch {
-  readonly #gaps: Histogram;
+  readonly #gaps: MergedHistogram;
   readonly #met: Counter<"deadline" | "met">;
   readonly #decisions: Counter<"decision" | "class">;
   readonly #rejected: Counter<"reason" | "stage">;
 
-  constructor(registry: Registry, errors: () => ReadonlyMap<string, ConductorErrors>) {
+  /** `native` counts gaps by `GAP_BOUNDS_MS`; null: none are counted elsewhere. */
+  constructor(
+    registry: Registry,
+    errors: () => ReadonlyMap<string, ConductorErrors>,
+    native: { readonly gaps: GapCounts } | null,
+  ) {
     const registers = [registry];
-    this.#gaps = new Histogram({
+    const more = () => {
+      const { counts = [], sumMs = 0 } = native?.gaps ?? {};
+      return { counts, sum: sumMs / MS_PER_SECOND };
+    };
+    this.#gaps = new MergedHistogram(registry, {
       name: "perigee_router_time_between_tokens_seconds",
       help: "Each gap between two pieces of a stream of one sequence, as it came from its worker.",
-      buckets: GAP_SECONDS,
-      registers,
+      ...{ bounds: GAP_SECONDS, more },
     });
+    let told = { met: 0, missed: 0 };
     this.#met = new Counter({
       name: "perigee_router_deadlines_total",
       help: "First tokens (ttft) and gaps (tbt) that had a deadline, and whether it was met.",
       labelNames: ["deadline", "met"],
       registers,
+      collect() {
+        const { met, missed } = native?.gaps ?? told;
+        if (met > told.met) this.inc({ deadline: "tbt", met: "true" }, met - told.met);
+        if (missed > told.missed) {
+          this.inc({ deadline: "tbt", met: "false" }, missed - told.missed);
+        }
+        told = { met, missed };
+      },
     });
     this.#decisions = new Counter({
       name: "perigee_router_decisions_total",

@@ -3,7 +3,8 @@
  * them costs JavaScript nothing. Whatever is not plain comes back, and is read on here.
  */
 import { Socket } from "node:net";
-import { type RelayLibrary, relayLibrary } from "./relay-library.ts";
+import type { GapWatch } from "#cluster/routing";
+import { LOOKED, type Looked, type RelayLibrary, relayLibrary } from "./relay-library.ts";
 import type { PlainForm } from "./stream-reader.ts";
 
 /** Connections for the thread, which stay open until the loan ends. */
@@ -13,10 +14,24 @@ export interface Lending {
   readonly worker: number;
   readonly client: number;
   readonly contentBytesMax: number;
-  /** Bytes were sent to the client, with so many tokens. */
-  readonly onSent: (tokens: number) => void;
+  /** Null: times between tokens are not counted. */
+  readonly gaps: GapWatch | null;
+  /** Since the last token came. */
+  readonly agoMs: number;
+  /** Bytes were sent to the client, with so many tokens, of which the last came so long ago. */
+  readonly onSent: (tokens: number, agoMs: number) => void;
   /** The thread has come to what is not plain: the loan is to be ended. */
   readonly onStop: () => void;
+}
+
+/** Times between tokens of all loans since the start. */
+export interface GapCounts {
+  /** Of those up to each bound that are above the one before it, and of those above all. */
+  readonly counts: readonly number[];
+  readonly sumMs: number;
+  /** Of those that had a deadline. */
+  readonly met: number;
+  readonly missed: number;
 }
 
 /** What a loan has left. */
@@ -24,6 +39,8 @@ export interface LoanEnd {
   /** Not told yet. */
   readonly tokens: number;
   readonly hasSent: boolean;
+  /** Since the last token came. */
+  readonly agoMs: number;
   readonly contentBytes: number;
   /** The rest of a chunk that the client's connection did not take: it comes before all else. */
   readonly unsent: Buffer;
@@ -39,11 +56,12 @@ export interface Loan {
   end(): LoanEnd | null;
 }
 
-/** Rarer looks cost less; books and deadlines need no better times. */
-const TELL_MS = 100;
+/** Rarer looks cost less; books need no better times, and those of tokens are told with them. */
+const TELL_MS = 250;
 const TOLD_MAX = 1024;
-const TOLD_WORDS = 3;
-const HEADER_WORDS = 5;
+const TOLD_WORDS = 4;
+const HEADER_WORDS = 6;
+const US_PER_MS = 1000;
 const WORD_BYTES = 4;
 const BYTES_MAX = 2 ** 31 - 1;
 
@@ -53,23 +71,34 @@ export class NativeRelay {
   readonly #loans = new Map<number, Lending>();
   readonly #told = new Uint32Array(TOLD_MAX * TOLD_WORDS);
   readonly #name = new Uint32Array(1);
+  readonly #gaps: Float64Array;
   #context: bigint | null;
   #timer: NodeJS.Timeout | null = null;
 
-  /** Null where the library was not built, or the system has no room for the thread. */
-  static open(): NativeRelay | null {
+  /**
+   * `gapBoundsMs`, ascending: times between tokens are counted by them. Null where the library was
+   * not built, or the system has no room for the thread.
+   */
+  static open(gapBoundsMs: readonly number[]): NativeRelay | null {
     const library = relayLibrary();
     if (library === null) return null;
+    const boundsUs = BigInt64Array.from(gapBoundsMs, (ms) => BigInt(toUs(ms)));
     const fd = new Int32Array(1);
-    const context = library.open(fd);
-    return context === null ? null : new NativeRelay(library, context, fd[0] ?? -1);
+    const context = library.open(boundsUs, fd);
+    if (context === null) return null;
+    return new NativeRelay(library, context, { wakeFd: fd[0] ?? -1, bounds: boundsUs.length });
   }
 
-  private constructor(library: RelayLibrary, context: bigint, wakeFd: number) {
+  private constructor(
+    library: RelayLibrary,
+    context: bigint,
+    { wakeFd, bounds }: { readonly wakeFd: number; readonly bounds: number },
+  ) {
     this.#library = library;
+    this.#gaps = new Float64Array(bounds + 4);
     this.#context = context;
     this.#wake = new Socket({ fd: wakeFd, readable: true, writable: false });
-    this.#wake.on("data", () => this.drain()).on("error", () => {});
+    this.#wake.on("data", () => this.#drain(LOOKED.stopped)).on("error", () => {});
     this.#wake.unref();
   }
 
@@ -78,31 +107,43 @@ export class NativeRelay {
     return this.#loans.size;
   }
 
+  get gaps(): GapCounts {
+    if (this.#context !== null) this.#library.gaps(this.#context, this.#gaps);
+    const [sumUs = 0, met = 0, missed = 0] = this.#gaps.subarray(-3);
+    return { counts: [...this.#gaps.subarray(0, -3)], sumMs: sumUs / US_PER_MS, met, missed };
+  }
+
   /** Null: there is no room. */
   lend(lending: Lending): Loan | null {
     if (this.#context === null) return null;
-    const { form, worker, client } = lending;
+    const { form, worker, client, gaps, agoMs } = lending;
     const contentBytesMax = Math.min(lending.contentBytesMax, BYTES_MAX);
-    const connections = { ...form, worker, client, contentBytesMax };
+    const gapDeadlineUs = gaps === null ? -1 : toUs(gaps.deadlineMs ?? 0);
+    const times = { gapDeadlineUs, agoUs: toUs(agoMs) };
+    const connections = { ...form, worker, client, contentBytesMax, ...times };
     const isLent = this.#library.lend(this.#context, connections, this.#name);
     const [loan] = this.#name;
     if (isLent === 0 || loan === undefined) return null;
     this.#loans.set(loan, lending);
-    this.#timer ??= setInterval(() => this.drain(), TELL_MS).unref();
+    this.#timer ??= setInterval(() => this.#drain(LOOKED.free), TELL_MS).unref();
     return { end: () => this.#end(loan) };
   }
 
   /** Tells at once of what has happened. */
   drain(): void {
+    this.#drain(LOOKED.all);
+  }
+
+  #drain(which: Looked): void {
     if (this.#context === null) return;
     const stopped: Lending[] = [];
     const told = this.#told;
     for (;;) {
-      const count = this.#library.drain(this.#context, told, TOLD_MAX);
+      const count = this.#library.drain(this.#context, which, told, TOLD_MAX);
       for (let at = 0; at < count * TOLD_WORDS; at += TOLD_WORDS) {
         const lending = this.#loans.get(told[at] ?? 0);
         if (lending === undefined) continue;
-        lending.onSent(told[at + 1] ?? 0);
+        lending.onSent(told[at + 1] ?? 0, (told[at + 3] ?? 0) / US_PER_MS);
         if (told[at + 2] === 1) stopped.push(lending);
       }
       if (count < TOLD_MAX) break;
@@ -114,6 +155,7 @@ export class NativeRelay {
   /** Ends the thread; loans end with nothing left. */
   close(): void {
     if (this.#context === null) return;
+    this.#library.gaps(this.#context, this.#gaps);
     this.#library.close(this.#context);
     this.#context = null;
     this.#loans.clear();
@@ -137,6 +179,10 @@ export class NativeRelay {
   }
 }
 
+function toUs(ms: number): number {
+  return Math.round(ms * US_PER_MS);
+}
+
 function readLeft(left: Buffer): LoanEnd {
   const word = (index: number) => left.readUInt32LE(index * WORD_BYTES);
   const [unsentBytes, pendingBytes] = [word(3), word(4)];
@@ -154,6 +200,7 @@ function readLeft(left: Buffer): LoanEnd {
   };
   return {
     ...{ tokens: word(0), hasSent: word(1) === 1, contentBytes: word(2) },
+    agoMs: word(5) / US_PER_MS,
     ...{ unsent: next(unsentBytes), pending: next(pendingBytes) },
     ids: lengths.map((length) => next(length).toString("latin1")),
   };

@@ -15,7 +15,7 @@ import { createRouterApp } from "./app.ts";
 import { BodyBudget } from "./body-budget.ts";
 import type { RouterConfig } from "./config.ts";
 import type { RouterContext } from "./context.ts";
-import { DeadlineMetrics } from "./deadline-metrics.ts";
+import { DeadlineMetrics, GAP_BOUNDS_MS } from "./deadline-metrics.ts";
 import { DecisionBook } from "./decision-book.ts";
 import { DecisionLog } from "./decision-log.ts";
 import { FillMetrics } from "./fill-metrics.ts";
@@ -75,7 +75,9 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const fills = new KvFills({ membership, links, prefixes, kind: config.kvFill, metrics, warn });
   const startingMs = config.redis === null ? 0 : STARTING_MS;
   const rng = seededRng(randomInt(2 ** 31));
-  const { conductor, decisions, log } = conductorOf({ config, membership, registry, rng, warn });
+  const native = config.nativeRelay === "off" ? null : NativeRelay.open(GAP_BOUNDS_MS);
+  const common = { config, membership, registry };
+  const { conductor, decisions, log } = conductorOf({ ...common, rng, warn, native });
   const told = { onComputed: fills.computed.bind(fills), onHeld: decisions.held.bind(decisions) };
   const hits = new HitWatch({ prefixes, caches, tokens: watch, say: warn, ...told });
   const dispatcher = new Dispatcher({
@@ -83,10 +85,8 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
     ...{ planner: conductor, startingMs, isOpen: (id: string) => links.admits(id) },
     room: { waitMsMax: config.workerWaitMs, requestsMax: config.workerRequestsMax },
   });
-  const room = new WaitingRoom({
-    ...{ ...config, startingMs, dispatcher, clock: systemClock, timer: systemTimer },
-    metrics: new QueueMetrics(registry),
-  });
+  const waiting = { startingMs, dispatcher, clock: systemClock, timer: systemTimer };
+  const room = new WaitingRoom({ ...config, ...waiting, metrics: new QueueMetrics(registry) });
   const loads = new LoadWatch(membership, {
     ...{ secret: keys.secret, http },
     onLoad: (info, load) => noteLoad({ dispatcher, conductor }, info, load),
@@ -94,9 +94,8 @@ export function createParts(config: RouterConfig, secrets: RouterSecrets): Route
   const { link, books } = booksOf(config, warnOfRedis);
   const shared = books === null ? null : sharedLoads(books, membership, dispatcher);
   const sweep = new Sweep(shortestOf(config));
-  const native = config.nativeRelay === "off" ? null : NativeRelay.open();
   const { roles, roleOrders, balancer } = rolePartsOf({
-    ...{ config, conductor, membership, dispatcher, registry, links, room, link, say, decisions },
+    ...{ ...common, conductor, dispatcher, links, room, link, say, decisions },
   });
   const tools: RelayTools = {
     ...{ dispatcher, links, sweep, native, codecs, hits, room, shared, warn, limits: config },
@@ -127,12 +126,13 @@ interface ConductorParts {
   readonly registry: Registry;
   readonly rng: Rng;
   readonly warn: (message: string) => void;
+  readonly native: NativeRelay | null;
 }
 
 /** Prompts are computed from what their worker has: it cannot be given a part by a third one. */
-function conductorOf({ config, membership, registry, rng, warn }: ConductorParts) {
+function conductorOf({ config, membership, registry, rng, warn, native }: ConductorParts) {
   const { ttftDeadline: ttftDeadlineMs, tbtDeadline: tbtDeadlineMs, rejection } = config;
-  const metrics = new DeadlineMetrics(registry, () => conductor.errors());
+  const metrics = new DeadlineMetrics(registry, () => conductor.errors(), native);
   const log = config.decisionLog === null ? null : new DecisionLog(config.decisionLog, warn);
   const decisions = new DecisionBook({ metrics, log });
   const conductor: FleetConductor = new FleetConductor({

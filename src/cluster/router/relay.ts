@@ -373,7 +373,7 @@ export class Relay implements Watched {
     let isFirst = this.notes.migrations === 0;
     return new Attempt({
       ...{ link, reader, limits, sweep, native, client: this.#client },
-      ...{ path: request.path, headers: request.headers, body },
+      ...{ path: request.path, headers: request.headers, body, gaps: reservation.gaps },
       passOn: (status, answered) => {
         response.writeHead(status, { ...own, ...passedHeaders(answered) });
         // The client's stream writes to the connection itself.
@@ -383,13 +383,13 @@ export class Relay implements Watched {
         this.#client.begin(own);
         this.#begunAt ??= link;
       },
-      onTokens: (count, by) => {
+      onTokens: (count, by, agoMs) => {
         metrics.tokens[by] += count;
         if (isFirst) metrics.firstToken(id, this.#order.arrivedMs);
         link.breaker.answering();
         isFirst = false;
         this.notes.outputTokens += count;
-        reservation.tokens(count);
+        reservation.tokens(count, agoMs);
         shared?.tokens();
       },
     });

@@ -82,6 +82,7 @@ export {
 } from "./request-queue.ts";
 export type {
   DecodeLoad,
+  GapWatch,
   LoadClaim,
   LoadObserver,
   Reservation,

@@ -63,11 +63,22 @@ interface ReservationParts {
   readonly onEnd: () => void;
 }
 
+/** How times between the tokens of a request count. */
+export interface GapWatch {
+  /** Null: there is none. */
+  readonly deadlineMs: number | null;
+}
+
 /** What else has to know how far a request is. */
 export interface ReservationWatcher {
+  /** Null or none: it counts no times between tokens. */
+  readonly gaps?: GapWatch | null;
   firstToken?(): void;
-  /** So many more tokens have come, the first ones included. */
-  tokens?(count: number): void;
+  /**
+   * So many more tokens have come, the first ones included. `agoMs` null: now, in one piece. Else
+   * the last one so long ago, and the times between them are counted already.
+   */
+  tokens?(count: number, agoMs: number | null): void;
   /** It holds more blocks than before. */
   grew?(heldBlocks: number): void;
   /** Called once, as the last. */
@@ -147,6 +158,12 @@ export class Reservation {
     this.#watchers.push(watcher);
   }
 
+  /** How times between tokens count; null: they do not. */
+  get gaps(): GapWatch | null {
+    for (const { gaps = null } of this.#watchers) if (gaps !== null) return gaps;
+    return null;
+  }
+
   /** The prompt is computed. */
   firstToken(): void {
     if (this.#phase !== "dispatched") return;
@@ -162,19 +179,19 @@ export class Reservation {
     for (const watcher of this.#watchers) watcher.firstToken?.();
   }
 
-  /** More tokens have come, the first ones included. */
-  tokens(count: number): void {
+  /** More tokens have come, the first ones included; `agoMs` as for watchers. */
+  tokens(count: number, agoMs: number | null = null): void {
     if (this.#phase === "over" || !(count > 0)) return;
     this.firstToken();
     this.#outputTokens += count;
     const nowMs = this.#touch();
-    for (const watcher of this.#watchers) watcher.tokens?.(count);
+    for (const watcher of this.#watchers) watcher.tokens?.(count, agoMs);
     const before = this.#share.heldBlocks;
     this.#account.grow(this.#share, this.#blocksOf(this.promptTokens + this.#outputTokens));
     if (this.#share.heldBlocks !== before) {
       for (const watcher of this.#watchers) watcher.grew?.(this.#share.heldBlocks);
     }
-    this.#observeDecode(nowMs);
+    this.#observeDecode(nowMs - (agoMs ?? 0));
   }
 
   /** Nothing new, but the request goes on. */

@@ -6,10 +6,12 @@ import { CircuitBreaker } from "../../../src/cluster/router/breaker.ts";
 import { ClientStream } from "../../../src/cluster/router/client-stream.ts";
 import { MarkerReader } from "../../../src/cluster/router/marker-reader.ts";
 import type { NativeRelay } from "../../../src/cluster/router/native-relay.ts";
+import type { RelayedBy } from "../../../src/cluster/router/relay-metrics.ts";
 import { LineReader } from "../../../src/cluster/router/stream-reader.ts";
 import { Sweep } from "../../../src/cluster/router/sweep.ts";
 import { Upstream } from "../../../src/cluster/router/upstream.ts";
 import type { WorkerLink } from "../../../src/cluster/router/worker-link.ts";
+import type { GapWatch } from "../../../src/cluster/routing/index.ts";
 
 export const HEAD =
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -34,14 +36,23 @@ export interface Script {
   /** What the worker does once it is asked. */
   readonly play: (worker: Socket, script: Playing) => Promise<void>;
   readonly native: NativeRelay | null;
+  /** How times between tokens count; none: they do not. */
+  readonly gaps?: GapWatch;
   /** 0: a stream without markers. */
   readonly choices?: number;
   readonly tokenTimeoutMs?: number;
   readonly answerBytesMax?: number;
   /** Does something with the client's answer; else it is read. */
   readonly client?: (answer: IncomingMessage) => void;
+  readonly onTokens?: (told: ToldTokens) => void;
   /** The answer's other side, at the router. */
   readonly onStart?: (parts: { attempt: Attempt; client: ClientStream }) => void;
+}
+
+export interface ToldTokens {
+  readonly count: number;
+  readonly by: RelayedBy;
+  readonly agoMs: number | null;
 }
 
 export interface Playing {
@@ -102,10 +113,11 @@ export async function relayed(script: Script): Promise<Relayed> {
     const limits = { tokenTimeoutMs, firstTokenTimeoutMs: 5000, answerTimeoutMs: 5000 };
     const attempt = new Attempt({
       ...{ link: linkTo(upstream), path: "/", headers: {}, body: "{}" },
-      ...{ reader, client, limits, sweep, native, passOn: () => {} },
+      ...{ reader, client, limits, sweep, native, gaps: script.gaps ?? null, passOn: () => {} },
       onBegin: () => client.begin({}),
-      onTokens: (count) => {
+      onTokens: (count, by, agoMs) => {
         tokens += count;
+        script.onTokens?.({ count, by, agoMs });
       },
     });
     response.once("close", () => attempt.cancel());

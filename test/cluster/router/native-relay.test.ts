@@ -13,9 +13,13 @@ import {
   pause,
   type Relayed,
   relayed,
+  type Script,
+  type ToldTokens,
   textOf,
   until,
 } from "./lent-answer.ts";
+
+const BOUNDS_MS = [20, 100, 1000];
 
 const opened: NativeRelay[] = [];
 afterEach(async () => {
@@ -25,13 +29,13 @@ afterEach(async () => {
 
 /** Other systems have none: there JavaScript relays everything. */
 const hasNative = (() => {
-  const native = NativeRelay.open();
+  const native = NativeRelay.open(BOUNDS_MS);
   native?.close();
   return native !== null;
 })();
 
 function open(): NativeRelay {
-  const native = NativeRelay.open();
+  const native = NativeRelay.open(BOUNDS_MS);
   if (native === null) throw new Error("no native relay");
   opened.push(native);
   return native;
@@ -364,7 +368,7 @@ test.runIf(hasNative)("[CL198] what is closed leaves no thread and no descriptor
       return readFileSync(`/proc/self/task/${task}/comm`, "utf8").startsWith("perigee-relay");
     }).length;
   const descriptors = () => readdirSync("/proc/self/fd").length;
-  NativeRelay.open()?.close();
+  NativeRelay.open(BOUNDS_MS)?.close();
   await pause(20);
   const before = { threads: threads(), descriptors: descriptors() };
   for (let count = 0; count < 20; count++) {
@@ -374,7 +378,8 @@ test.runIf(hasNative)("[CL198] what is closed leaves no thread and no descriptor
     native.close();
     native.drain();
     const lending = { worker: 0, client: 0, form: { choices: 0, live: 0n }, contentBytesMax: 1 };
-    expect(native.lend({ ...lending, onSent: () => {}, onStop: () => {} })).toBeNull();
+    const times = { gaps: null, agoMs: 0 };
+    expect(native.lend({ ...lending, ...times, onSent: () => {}, onStop: () => {} })).toBeNull();
   }
   await until(() => descriptors() === before.descriptors, "descriptors");
   expect(threads()).toBe(before.threads);
@@ -385,7 +390,8 @@ test.runIf(hasNative)(
   async () => {
     const native = open();
     const form = { choices: 1, live: 1n };
-    const none = { form, contentBytesMax: 1, onSent: () => {}, onStop: () => {} };
+    const times = { gaps: null, agoMs: 0 };
+    const none = { form, contentBytesMax: 1, ...times, onSent: () => {}, onStop: () => {} };
     expect(native.lend({ ...none, worker: -1, client: 1 })).toBeNull();
     expect(native.lend({ ...none, worker: 1, client: 99_999 })).toBeNull();
     expect(
@@ -415,4 +421,69 @@ test("[CL198] without the native relay answers are the same", async () => {
   expect(outcome.kind).toBe("streamed");
   expect(ids).toEqual([Array.from({ length: 30 }, (_, at) => at + 1).join()]);
   expect(body).not.toContain(": t ");
+});
+
+/** Tokens at these times behind a lent beginning. */
+async function paced(pausesMs: readonly number[], script: Partial<Script>) {
+  const native = open();
+  const told: ToldTokens[] = [];
+  const ends: { lentMs: number; endMs: number } = { lentMs: 0, endMs: 0 };
+  const result = await relayed({
+    ...{ native, onTokens: (one) => told.push(one), ...script },
+    play: async (worker, { begin }) => {
+      await begin();
+      let id = 100;
+      ends.lentMs = performance.now();
+      for (const ms of pausesMs) {
+        await pause(ms);
+        worker.write(chunk(event(id++)));
+      }
+      await pause(30);
+      ends.endMs = performance.now();
+      // Not plain: JavaScript reads on.
+      worker.write(chunk(event(id).replace(/\n\n$/, " end\n\n")) + chunk(LAST + DONE) + END);
+    },
+  });
+  expect(result.outcome.kind).toBe("streamed");
+  return { gaps: native.gaps, told, ...ends };
+}
+
+test.runIf(hasNative)(
+  "[CL266] times between tokens of lent answers are those of the tokens, not of when they are told",
+  async () => {
+    const { gaps, told, lentMs, endMs } = await paced([5, 5, 5, 150, 5, 5], {
+      gaps: { deadlineMs: 100 },
+    });
+    const { counts, sumMs, met, missed } = gaps;
+    expect(counts).toHaveLength(BOUNDS_MS.length + 1);
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(6);
+    // A busy machine makes a short gap longer, never the long one shorter.
+    expect((counts[2] ?? 0) + (counts[3] ?? 0)).toBeGreaterThanOrEqual(1);
+    expect([met + missed, missed >= 1, met >= 1]).toEqual([6, true, true]);
+    // From the token before the loan to the last one, 30 ms before the end.
+    expect(sumMs).toBeGreaterThan(150);
+    expect(sumMs).toBeLessThan(endMs - lentMs + 20);
+    const native = told.filter(({ by }) => by === "native");
+    expect(native.reduce((sum, { count }) => sum + count, 0)).toBe(6);
+    expect(native.at(-1)?.agoMs).toBeGreaterThan(25);
+    expect(told.filter(({ by }) => by === "javascript").every(({ agoMs }) => agoMs === null)).toBe(
+      true,
+    );
+  },
+);
+
+test.runIf(hasNative)("[CL266] where gaps have no deadline, or say nothing", async () => {
+  const free = await paced([5, 5], { gaps: { deadlineMs: null } });
+  expect(free.gaps).toMatchObject({ met: 0, missed: 0 });
+  expect(free.gaps.counts.reduce((sum, count) => sum + count, 0)).toBe(2);
+  const { gaps } = await paced([5, 5], {});
+  expect(gaps).toEqual({ counts: [0, 0, 0, 0], sumMs: 0, met: 0, missed: 0 });
+});
+
+test.runIf(hasNative)("[CL266] a relay that was closed keeps what it counted", async () => {
+  const { gaps } = await paced([5, 5], { gaps: { deadlineMs: 60_000 } });
+  const [native] = opened.slice(-1);
+  native?.close();
+  expect(native?.gaps).toEqual(gaps);
+  expect(gaps.met).toBe(2);
 });
