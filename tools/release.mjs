@@ -121,6 +121,7 @@ function makeAll(out, platforms) {
   const tsc = "node_modules/typescript/bin/tsc";
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"], root);
   run(process.execPath, ["tools/declaration-texts.mjs"], root);
+  run(process.execPath, ["tools/spread-literals.mjs"], root);
   run(process.execPath, ["tools/build-threads.mjs"], root);
   run(process.execPath, [tsc, "-p", "packages/ai-sdk"], root);
   run(process.execPath, ["tools/build-dashboard.mjs"], root);
