@@ -2,8 +2,8 @@
  * node bench/spread-literals.mjs [--turns 200000]
  *
  * What an object literal takes that begins with a spread, by this Node: why the build writes
- * `{ ...null, ...a, b }` for `{ ...a, b }` (tools/spread-literals.mjs). Times in ns, medians of five,
- * and what a collection of the young generation leaves.
+ * `{ ...null, ...a, b }` for `{ ...a, b }` (tools/spread-literals.mjs). Times in ns, medians of
+ * five, and what a collection of the young generation leaves.
  */
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { readFlags } from "../tools/flags.mjs";
@@ -33,7 +33,6 @@ for (const [name, make] of Object.entries(LITERALS)) {
   }
   collect({ type: "minor" });
   const bytes = Math.max(0, getHeapStatistics().used_heap_size - before);
-  console.log(
-    `${name.padEnd(32)} ${median(times).toFixed(0).padStart(6)} ns ${(bytes / 1e6).toFixed(1).padStart(6)} MB left`,
-  );
+  const ns = median(times).toFixed(0).padStart(6);
+  console.log(`${name.padEnd(32)} ${ns} ns ${(bytes / 1e6).toFixed(1).padStart(6)} MB left`);
 }

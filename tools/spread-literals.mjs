@@ -1,9 +1,11 @@
-// node tools/spread-literals.mjs [DIST]: writes `{ ...null, ...a, b }` for `{ ...a, b }` in what tsc
-// wrote. Both mean the same, but Node 20's V8 (11.3) makes new object shapes, in the old
-// generation, each time a literal with further members begins with a spread: 2.1 us and kilobytes
-// of garbage that keeps others alive, where the second form takes 0.04 us (`node
-// bench/spread-literals.mjs`). Later versions make no difference. Without acorn, as in an install
-// without development packages, files stay as tsc wrote them.
+// node tools/spread-literals.mjs [DIST]
+//
+// Writes `{ ...null, ...a, b }` for `{ ...a, b }` in what tsc wrote. Both mean the same, but V8
+// 11.3 (Node 20) makes new object shapes, in the old generation, each time a literal with further
+// members begins with a spread: 2.1 us and kilobytes of garbage that keeps others alive, where
+// the second form takes 0.04 us (`node bench/spread-literals.mjs`). Later versions make no
+// difference. Without acorn, as in an install without development packages, files stay as tsc
+// wrote them.
 import { readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
