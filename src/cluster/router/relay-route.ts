@@ -138,7 +138,9 @@ function admit({ state, relays, config }: RouterContext): void {
 /** Ends work for a client that goes away while its prompt is read. */
 function hangUpSignal({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
-  raw.once("close", () => controller.abort(GONE));
+  raw.once("close", () => {
+    if (!raw.writableFinished) controller.abort(GONE);
+  });
   return controller.signal;
 }
 
