@@ -56,7 +56,7 @@ export interface Loan {
   end(): LoanEnd | null;
 }
 
-/** Rarer looks cost less; books need no better times, and those of tokens are told with them. */
+/** Rarer looks cost less; books need no better times: how old the last token is, is told. */
 const TELL_MS = 250;
 const TOLD_MAX = 1024;
 const TOLD_WORDS = 4;
@@ -118,7 +118,7 @@ export class NativeRelay {
     if (this.#context === null) return null;
     const { form, worker, client, gaps, agoMs } = lending;
     const contentBytesMax = Math.min(lending.contentBytesMax, BYTES_MAX);
-    const gapDeadlineUs = gaps === null ? -1 : toUs(gaps.deadlineMs ?? 0);
+    const gapDeadlineUs = gaps === null ? -1 : deadlineUs(gaps);
     const times = { gapDeadlineUs, agoUs: toUs(agoMs) };
     const connections = { ...form, worker, client, contentBytesMax, ...times };
     const isLent = this.#library.lend(this.#context, connections, this.#name);
@@ -177,6 +177,11 @@ export class NativeRelay {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
   }
+}
+
+/** 0: there is none, however short one is. */
+function deadlineUs({ deadlineMs }: GapWatch): number {
+  return deadlineMs === null ? 0 : Math.max(1, toUs(deadlineMs));
 }
 
 function toUs(ms: number): number {

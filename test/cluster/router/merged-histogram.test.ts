@@ -18,7 +18,7 @@ test("[CL266] a merged histogram reads as one that saw all values itself", async
   expect(await own.metrics()).toBe(await all.metrics());
 });
 
-test("[CL266] it is empty at first, and again once it was reset", async () => {
+test("[CL266] it is empty at first, and again once what was counted here was reset", async () => {
   const [own, all] = [new Registry(), new Registry()];
   const nothing = { counts: [], sum: 0 };
   const merged = new MergedHistogram(own, { ...COMMON, bounds: BOUNDS, more: () => nothing });
