@@ -179,7 +179,7 @@ export class NativeRelay {
   }
 }
 
-/** 0: there is none, however short one is. */
+/** 0 where there is none: one that is shorter than 1 us counts as that. */
 function deadlineUs({ deadlineMs }: GapWatch): number {
   return deadlineMs === null ? 0 : Math.max(1, toUs(deadlineMs));
 }
