@@ -100,7 +100,7 @@ export class IndexedPrefixes implements PrefixFinder {
     const answers = this.#answersOf(query);
     return workers.map((worker) => {
       const place = this.#placeOf(worker, query);
-      const answer = place === null ? null : answers.of(place);
+      const answer = place === null ? null : answers.of(query, place);
       if (place === null || answer === null) return null;
       const coming = this.inFlight.leadingBlocks(worker.id, answer.prompt.keys);
       const match = withComing(answer.matches.get(place.number), coming, place.number);
@@ -112,7 +112,7 @@ export class IndexedPrefixes implements PrefixFinder {
 
   routed(query: PrefixQuery, worker: WorkerInfo): PromptInFlight {
     const place = this.#placeOf(worker, query);
-    const answer = place === null ? null : this.#answersOf(query).of(place);
+    const answer = place === null ? null : this.#answersOf(query).of(query, place);
     if (place === null || answer === null) return NOT_INDEXED;
     // Tried elsewhere, a prompt is not one that was seen before.
     answer.before ??= this.#ledger?.expect(answer.prompt, place.announces) ?? null;
@@ -123,12 +123,12 @@ export class IndexedPrefixes implements PrefixFinder {
   /** What the worker's index says of a prompt, without what is on its way; null: nothing. */
   answerOf(query: PrefixQuery, worker: WorkerInfo): PrefixAnswer | null {
     const place = this.#placeOf(worker, query);
-    return place === null ? null : this.#answersOf(query).of(place);
+    return place === null ? null : this.#answersOf(query).of(query, place);
   }
 
   served(query: PrefixQuery, worker: WorkerInfo, cachedTokens: number | null): void {
     const place = this.#placeOf(worker, query);
-    const answer = place === null ? null : this.#answersOf(query).of(place);
+    const answer = place === null ? null : this.#answersOf(query).of(query, place);
     if (place === null || answer === null || query.tokens === null) return;
     if (answer.before === null) return;
     // A policy that does not ask the index is measured by it all the same.
@@ -144,7 +144,7 @@ export class IndexedPrefixes implements PrefixFinder {
   }
 
   #answersOf(query: PrefixQuery): PrefixAnswers {
-    const answers = this.#answers.get(query) ?? new PrefixAnswers(query);
+    const answers = this.#answers.get(query) ?? new PrefixAnswers();
     this.#answers.set(query, answers);
     return answers;
   }
@@ -164,20 +164,18 @@ export interface PrefixAnswer {
 
 const ONE_GROUP = [null] as const;
 
-/** The answers to one prompt, each asked for once. */
+/**
+ * The answers to one prompt, each asked for once. They do not hold the query: a collection of the
+ * young generation keeps what values of a `WeakMap` hold, so the query would live until a full one.
+ */
 class PrefixAnswers {
-  readonly #query: PrefixQuery;
   readonly #answers = new Map<PrefixLookup, Map<string, PrefixAnswer>>();
 
-  constructor(query: PrefixQuery) {
-    this.#query = query;
-  }
-
   /** Null: the prompt's tokens are not known. */
-  of(place: IndexPlace): PrefixAnswer | null {
+  of(query: PrefixQuery, place: IndexPlace): PrefixAnswer | null {
     const { lookup, model, blockTokens, groupWindows = ONE_GROUP } = place;
-    const { tokens, salt } = this.#query;
-    const lora = this.#query.lora ?? place.lora ?? null;
+    const { tokens, salt } = query;
+    const lora = query.lora ?? place.lora ?? null;
     if (tokens === null) return null;
     const answers = this.#answers.get(lookup) ?? new Map<string, PrefixAnswer>();
     this.#answers.set(lookup, answers);
