@@ -9,7 +9,7 @@
  * each token stands what a bare relay of bytes costs in the same run: the floor of Node.
  */
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { Agent, request as open } from "node:http";
 import { createInterface } from "node:readline";
 import { readFlags } from "../../tools/flags.mjs";
@@ -28,7 +28,6 @@ const TOKENS = 200;
 const FEW_TOKENS = 20;
 const ROUNDS = 3;
 const CONCURRENCY = 16;
-const US_PER_TICK = 10_000;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 const children = [];
 
@@ -44,10 +43,13 @@ function start(args, stream, pattern) {
   });
 }
 
-/** Processor time of a process so far, in us; Linux. */
+/** Processor time so far of a process's threads, none of which may end meanwhile; in us, Linux. */
 function cpuUs({ pid }) {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * US_PER_TICK;
+  let ns = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    ns += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
+  }
+  return ns / 1000;
 }
 
 function rssMiB({ pid }) {
@@ -115,28 +117,35 @@ async function streamCost(relay, count, tokens) {
 
 /**
  * Streams that begin at once, long ones and short ones in turns: what a token costs is the
- * difference, and what is left of a stream its beginning and its end. In us, medians.
+ * difference, and what is left of a stream its beginning and its end. In us.
  */
-async function streamCosts(relay, count) {
+async function streamRound(relay, count) {
+  const short = await streamCost(relay, count, FEW_TOKENS);
+  const long = await streamCost(relay, count, TOKENS);
+  const token = (long - short) / (TOKENS - FEW_TOKENS);
+  return { token, rest: short - FEW_TOKENS * token };
+}
+
+/** Medians of rounds in which the relays take turns, as a machine's speed changes with time. */
+async function streamCosts(relays, count) {
   const rounds = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const short = await streamCost(relay, count, FEW_TOKENS);
-    const long = await streamCost(relay, count, TOKENS);
-    const token = (long - short) / (TOKENS - FEW_TOKENS);
-    rounds.push({ token, rest: short - FEW_TOKENS * token });
+    rounds.push([]);
+    for (const relay of relays) rounds[round].push(await streamRound(relay, count));
   }
-  const median = (list) => percentile(list, 0.5);
-  return {
-    token: median(rounds.map(({ token }) => token)),
-    rest: median(rounds.map(({ rest }) => rest)),
-  };
+  const median = (at, part) =>
+    percentile(
+      rounds.map((round) => round[at][part]),
+      0.5,
+    );
+  return relays.map((_, at) => ({ token: median(at, "token"), rest: median(at, "rest") }));
 }
 
 /** Streams of one token at a rate, in turns to the worker and through the router. */
-async function addedTtft(router, worker, perSecond) {
+async function ttftRound(router, worker, perSecond) {
   const times = { direct: [], routed: [] };
   const pending = [];
-  const count = flags.requests;
+  const count = 2 * flags.requests;
   const startMs = performance.now();
   for (let at = 0; at < count; at++) {
     const dueMs = startMs + (at * 1000) / perSecond;
@@ -149,6 +158,20 @@ async function addedTtft(router, worker, perSecond) {
   await Promise.all(pending);
   const at = (share) => percentile(times.routed, share) - percentile(times.direct, share);
   return { p50: at(0.5), p99: at(0.99) };
+}
+
+/** Medians of rounds. */
+async function addedTtft(router, worker, perSecond) {
+  const rounds = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    rounds.push(await ttftRound(router, worker, perSecond));
+  }
+  const median = (part) =>
+    percentile(
+      rounds.map((round) => round[part]),
+      0.5,
+    );
+  return { p50: median("p50"), p99: median("p99") };
 }
 
 async function measure(name, workerFlags) {
@@ -176,13 +199,11 @@ async function measure(name, workerFlags) {
   await ask(flags.warm, [1000, {}]);
   const short = await ask(flags.requests, [1000, {}]);
   const empty = await ask(flags.requests, [20, { stream: true }]);
-  const some = await streamCosts(router, flags.streams);
   const bare = await start(["bench/cluster/bare-relay.mjs", worker.url], "stdout", /http:\S+/);
-  const bareSome = await streamCosts(bare, flags.streams);
+  const [some, bareSome] = await streamCosts([router, bare], flags.streams);
   const ttft = await addedTtft(router, worker, Math.min(400, 500 / short.cpuMs));
   const long = await ask(40, [100_000, {}]);
-  const thousand = await streamCosts(router, 1000);
-  const bareThousand = await streamCosts(bare, 1000);
+  const [thousand, bareThousand] = await streamCosts([router, bare], 1000);
   const row = {
     name,
     "chat 1k, the first 1,000, ms": first.cpuMs,

@@ -9,7 +9,7 @@ using namespace perigee;
 
 namespace {
 
-constexpr int kHeaderWords = 6;
+constexpr int kHeaderWords = 7;
 constexpr int kChoicesMax = 64;
 constexpr int kGapBoundsMax = 256;
 
@@ -69,13 +69,14 @@ PERIGEE_API int64_t perigee_relay_end(void* context, uint32_t loan) {
 }
 
 // 32-bit words: tokens, whether anything was sent, bytes of content, unsent and pending bytes, time
-// since the last token in us, the length of each choice's ids; then unsent and pending bytes and
-// ids, in that order.
+// since the last token and since the last pending byte in us, the length of each choice's ids; then
+// unsent and pending bytes and ids, in that order.
 PERIGEE_API void perigee_relay_left(void* context, uint8_t* into) {
   HandOver over = std::move(static_cast<Context*>(context)->over);
   std::vector<uint32_t> words = {over.tokens, over.hasSent ? 1u : 0u,
                                  uint32_t(over.taken.contentBytes), uint32_t(over.unsent.size()),
-                                 uint32_t(over.pending.size()), over.agoUs};
+                                 uint32_t(over.pending.size()), over.agoUs,
+                                 over.pendingAgoUs};
   for (const std::string& ids : over.taken.ids) words.push_back(uint32_t(ids.size()));
   const auto put = [&into](const void* bytes, size_t size) {
     if (size > 0) memcpy(into, bytes, size);

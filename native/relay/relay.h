@@ -27,6 +27,8 @@ struct HandOver {
   std::string unsent;
   // Of the worker's bytes, from the beginning of a chunk.
   std::string pending;
+  // Since the last of them came.
+  uint32_t pendingAgoUs = 0;
 };
 
 // What happened with one loan since it was last asked for. Read by
@@ -85,7 +87,9 @@ class Relay {
   void run();
   void serve(uint32_t loan, uint32_t events);
   // Whether the stream goes on.
-  bool relayOnce(Stream& stream);
+  bool relayAll(Stream& stream, uint32_t events);
+  // Those that were read.
+  bool relayBytes(Stream& stream, size_t size);
   bool send(Stream& stream);
   void release(Stream& stream);
   // Under the stream's lock.

@@ -52,13 +52,13 @@ export class LiveBooking implements ReservationWatcher {
     if (!isUnseen) watch.firstToken(clock.nowMs() - arrivedMs, deadlines.ttftMs);
   }
 
-  tokens(count: number, agoMs: number | null): void {
+  tokens(count: number, agoMs: number, gapsCounted: boolean): void {
     const { clock, watch, deadlines, batch, measured } = this.#parts;
     if (this.gaps === null) return;
-    const nowMs = clock.nowMs() - (agoMs ?? 0);
+    const nowMs = clock.nowMs() - agoMs;
     if (this.#lastMs === null) this.#markMs = nowMs;
     else {
-      if (agoMs === null) watch.gap(nowMs - this.#lastMs, deadlines.tbtMs);
+      if (!gapsCounted) watch.gap(nowMs - this.#lastMs, deadlines.tbtMs);
       this.#tokens += count;
     }
     this.#lastMs = nowMs;

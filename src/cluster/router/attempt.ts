@@ -69,10 +69,10 @@ export interface AttemptParts {
   /** Before the first event of this worker is sent. */
   readonly onBegin: () => void;
   /**
-   * More tokens have come, as far as can be told. `agoMs` null: now, in one piece. Else the last
-   * one so long ago, and the times between them are counted.
+   * More tokens have come, as far as can be told, and the last one so long ago. The native relay
+   * has counted the times between its own.
    */
-  readonly onTokens: (count: number, by: RelayedBy, agoMs: number | null) => void;
+  readonly onTokens: (count: number, by: RelayedBy, agoMs: number) => void;
 }
 
 export class Attempt implements UpstreamReader, Watched {
@@ -87,6 +87,8 @@ export class Attempt implements UpstreamReader, Watched {
   #progressMs = performance.now();
   /** When the last token came. */
   #tokenMs = 0;
+  /** How long ago what is read now came. */
+  #readAgoMs = 0;
   #paused = false;
   /** The native relay has both connections. */
   #loan: Loan | null = null;
@@ -196,7 +198,14 @@ export class Attempt implements UpstreamReader, Watched {
   /** Reads and writes itself, where the native relay did until now. */
   takeBack(): void {
     const left = this.#endLoan();
-    if (left !== null) this.#call?.giveBack(left.contentBytes, left.pending);
+    if (left === null) return;
+    // Where many answers end at once, the last ones are read late.
+    this.#readAgoMs = left.pendingAgoMs;
+    try {
+      this.#call?.giveBack(left.contentBytes, left.pending);
+    } finally {
+      this.#readAgoMs = 0;
+    }
   }
 
   onEnd(): void {
@@ -230,11 +239,12 @@ export class Attempt implements UpstreamReader, Watched {
 
   #advance(tokens: number, isContent: boolean): void {
     if (tokens === 0 && !isContent) return;
-    this.#progressMs = performance.now();
+    const agoMs = this.#readAgoMs;
+    this.#progressMs = performance.now() - agoMs;
     if (tokens === 0) return;
     this.#tokenMs = this.#progressMs;
     this.#tokens += tokens;
-    this.#parts.onTokens(tokens, "javascript", null);
+    this.#parts.onTokens(tokens, "javascript", agoMs);
   }
 
   #send(text: string, isContent: boolean): void {

@@ -46,6 +46,8 @@ export interface LoanEnd {
   readonly unsent: Buffer;
   /** The worker's next bytes, from the beginning of a chunk. */
   readonly pending: Buffer;
+  /** Since the last of these came. */
+  readonly pendingAgoMs: number;
   /** By choice, with commas between them. */
   readonly ids: readonly string[];
 }
@@ -60,7 +62,7 @@ export interface Loan {
 const TELL_MS = 250;
 const TOLD_MAX = 1024;
 const TOLD_WORDS = 4;
-const HEADER_WORDS = 6;
+const HEADER_WORDS = 7;
 const US_PER_MS = 1000;
 const WORD_BYTES = 4;
 const BYTES_MAX = 2 ** 31 - 1;
@@ -205,7 +207,7 @@ function readLeft(left: Buffer): LoanEnd {
   };
   return {
     ...{ tokens: word(0), hasSent: word(1) === 1, contentBytes: word(2) },
-    agoMs: word(5) / US_PER_MS,
+    ...{ agoMs: word(5) / US_PER_MS, pendingAgoMs: word(6) / US_PER_MS },
     ...{ unsent: next(unsentBytes), pending: next(pendingBytes) },
     ids: lengths.map((length) => next(length).toString("latin1")),
   };

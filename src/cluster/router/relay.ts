@@ -389,7 +389,7 @@ export class Relay implements Watched {
         link.breaker.answering();
         isFirst = false;
         this.notes.outputTokens += count;
-        reservation.tokens(count, agoMs);
+        reservation.tokens(count, agoMs, by === "native");
         shared?.tokens();
       },
     });

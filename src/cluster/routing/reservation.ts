@@ -75,10 +75,10 @@ export interface ReservationWatcher {
   readonly gaps?: GapWatch | null;
   firstToken?(): void;
   /**
-   * So many more tokens have come, the first ones included. `agoMs` null: now, in one piece. Else
-   * the last one so long ago, and the times between them are counted already.
+   * So many more tokens have come, the first ones included, and the last one so long ago: in one
+   * piece, or else the times between them are counted already.
    */
-  tokens?(count: number, agoMs: number | null): void;
+  tokens?(count: number, agoMs: number, gapsCounted: boolean): void;
   /** It holds more blocks than before. */
   grew?(heldBlocks: number): void;
   /** Called once, as the last. */
@@ -179,19 +179,19 @@ export class Reservation {
     for (const watcher of this.#watchers) watcher.firstToken?.();
   }
 
-  /** More tokens have come, the first ones included; `agoMs` as for watchers. */
-  tokens(count: number, agoMs: number | null = null): void {
+  /** As for watchers. */
+  tokens(count: number, agoMs = 0, gapsCounted = false): void {
     if (this.#phase === "over" || !(count > 0)) return;
     this.firstToken();
     this.#outputTokens += count;
     const nowMs = this.#touch();
-    for (const watcher of this.#watchers) watcher.tokens?.(count, agoMs);
+    for (const watcher of this.#watchers) watcher.tokens?.(count, agoMs, gapsCounted);
     const before = this.#share.heldBlocks;
     this.#account.grow(this.#share, this.#blocksOf(this.promptTokens + this.#outputTokens));
     if (this.#share.heldBlocks !== before) {
       for (const watcher of this.#watchers) watcher.grew?.(this.#share.heldBlocks);
     }
-    this.#observeDecode(nowMs - (agoMs ?? 0));
+    this.#observeDecode(nowMs - agoMs);
   }
 
   /** Nothing new, but the request goes on. */

@@ -14,9 +14,9 @@ const played = (isSingle = true) => {
     measured: ({ ms }) => steps.push(ms),
     onEnd: () => {},
   });
-  const at = (ms: number, tokens: number, agoMs: number | null) => {
+  const at = (ms: number, tokens: number, agoMs = 0, gapsCounted = false) => {
     nowMs = ms;
-    booking.tokens(tokens, agoMs);
+    booking.tokens(tokens, agoMs, gapsCounted);
   };
   return { booking, gaps, steps, at };
 };
@@ -24,17 +24,19 @@ const played = (isSingle = true) => {
 test("[CL266] tokens that are told late count as they came, and their gaps not again", () => {
   const { booking, gaps, steps, at } = played();
   expect(booking.gaps).toEqual({ deadlineMs: 50 });
-  at(0, 1, null);
+  at(0, 1);
   // Ten tokens of 22 ms; the last came 30 ms before it was told.
-  at(250, 10, 30);
-  at(260, 1, null);
+  at(250, 10, 30, true);
+  at(260, 1);
+  // What was read late came 20 ms after that.
+  at(300, 1, 20);
   expect(steps).toEqual([22]);
-  expect(gaps).toEqual([40]);
+  expect(gaps).toEqual([40, 20]);
 });
 
 test("[CL266] gaps of several sequences in one answer say nothing", () => {
   const { booking, gaps, steps, at } = played(false);
   expect(booking.gaps).toBeNull();
-  for (const ms of [0, 100, 200]) at(ms, 10, null);
+  for (const ms of [0, 100, 200]) at(ms, 10);
   expect([gaps, steps]).toEqual([[], []]);
 });

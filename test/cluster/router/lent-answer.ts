@@ -52,7 +52,7 @@ export interface Script {
 export interface ToldTokens {
   readonly count: number;
   readonly by: RelayedBy;
-  readonly agoMs: number | null;
+  readonly agoMs: number;
 }
 
 export interface Playing {
