@@ -25,7 +25,9 @@ const { values: flags } = readFlags({
 });
 
 const TOKENS = 200;
-const FEW_TOKENS = 20;
+/** While all streams are between these, none begins or ends. */
+const BEGUN_TOKENS = 20;
+const LAST_TOKENS = 190;
 const ROUNDS = 3;
 const CONCURRENCY = 16;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
@@ -56,8 +58,16 @@ function rssMiB({ pid }) {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
 }
 
+const EVENT = Buffer.from("data: {");
+
+function eventsIn(bytes) {
+  let count = 0;
+  for (let at = bytes.indexOf(EVENT); at >= 0; at = bytes.indexOf(EVENT, at + 1)) count++;
+  return count;
+}
+
 /** Resolves with the time to the first byte of the body, in ms. */
-function post(url, body) {
+function post(url, body, onBytes) {
   const { hostname, port } = new URL(url);
   const text = JSON.stringify(body);
   const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
@@ -66,8 +76,9 @@ function post(url, body) {
     const path = "/v1/chat/completions";
     const sent = open({ hostname, port, path, method: "POST", agent, headers }, (answer) => {
       let firstMs = null;
-      answer.on("data", () => {
+      answer.on("data", (bytes) => {
         firstMs ??= performance.now() - startMs;
+        onBytes?.(bytes);
       });
       answer.on("end", () => {
         if (answer.statusCode === 200) resolve(firstMs);
@@ -106,24 +117,31 @@ async function costPerRequest({ child, url }, count, body) {
   return { cpuMs: us / 1000, perSecond: (count * 1000) / (performance.now() - startMs) };
 }
 
-/** Processor time of one of `count` streams that begin at once, in us. */
-async function streamCost(relay, count, tokens) {
-  const body = (at) => chat(at, 20, { stream: true, max_tokens: tokens });
-  await many(20, 20, (at) => post(relay.url, body(-at)));
-  const before = cpuUs(relay.child);
-  await many(count, count, (at) => post(relay.url, body(at)));
-  return (cpuUs(relay.child) - before) / count;
-}
+const pause = (ms) => new Promise((go) => setTimeout(go, ms));
 
 /**
- * Streams that begin at once, long ones and short ones in turns: what a token costs is the
- * difference, and what is left of a stream its beginning and its end. In us.
+ * Streams that begin at once: processor time of a token while all of them run, and what is left of
+ * a stream for its beginning and its end. In us.
  */
 async function streamRound(relay, count) {
-  const short = await streamCost(relay, count, FEW_TOKENS);
-  const long = await streamCost(relay, count, TOKENS);
-  const token = (long - short) / (TOKENS - FEW_TOKENS);
-  return { token, rest: short - FEW_TOKENS * token };
+  const body = (at) => chat(at, 20, { stream: true, max_tokens: TOKENS });
+  await many(20, 20, (at) => post(relay.url, { ...body(-at), max_tokens: 20 }));
+  const tokens = new Array(count).fill(0);
+  const look = () => ({ cpu: cpuUs(relay.child), tokens: tokens.reduce((sum, one) => sum + one) });
+  const startCpu = cpuUs(relay.child);
+  const ends = many(count, count, (at) =>
+    post(relay.url, body(at), (bytes) => {
+      tokens[at] += eventsIn(bytes);
+    }),
+  );
+  while (Math.min(...tokens) < BEGUN_TOKENS) await pause(5);
+  const from = look();
+  while (Math.max(...tokens) < LAST_TOKENS) await pause(5);
+  const to = look();
+  await ends;
+  if (to.tokens === from.tokens) throw new Error("the first streams ended before all had begun");
+  const token = (to.cpu - from.cpu) / (to.tokens - from.tokens);
+  return { token, rest: (cpuUs(relay.child) - startCpu) / count - TOKENS * token };
 }
 
 /** Medians of rounds in which the relays take turns, as a machine's speed changes with time. */
@@ -149,7 +167,7 @@ async function ttftRound(router, worker, perSecond) {
   const startMs = performance.now();
   for (let at = 0; at < count; at++) {
     const dueMs = startMs + (at * 1000) / perSecond;
-    while (performance.now() < dueMs) await new Promise((go) => setTimeout(go, 1));
+    while (performance.now() < dueMs) await pause(1);
     const kind = at % 2 === 0 ? "direct" : "routed";
     const { url } = kind === "direct" ? worker : router;
     const body = chat(at, 200, { stream: true });
@@ -189,7 +207,7 @@ async function measure(name, workerFlags) {
     "stderr",
     /(?<=routing at )http:[\w.:/]+/,
   );
-  await new Promise((go) => setTimeout(go, 3000)); // its tokenizer is compared with the worker's
+  await pause(3000); // its tokenizer is compared with the worker's
   const ask = (count, fields) => {
     const from = asked;
     asked += count;

@@ -57,6 +57,36 @@ describe("a reservation", () => {
     expect(books.viewOf("a", FAST)).toEqual(EMPTY);
   });
 
+  test("[CL266] tokens that are told late make stretches of the time at which they came", () => {
+    const clock = new HandClock();
+    const stretches: (readonly [number, number])[] = [];
+    const books = new LoadBooks({
+      clock,
+      observer: {
+        prefilled: () => {},
+        decoded: (_worker, ms, tokens) => stretches.push([ms, tokens]),
+      },
+    });
+    const told: (readonly [number, number, boolean])[] = [];
+    const reservation = books.reserve(claim());
+    reservation.watch({ tokens: (...words) => told.push(words) });
+    reservation.tokens(1);
+    clock.ms = 500;
+    // The last of them came 100 ms ago.
+    reservation.tokens(20, 100, true);
+    clock.ms = 600;
+    reservation.tokens(20);
+    expect(stretches).toEqual([
+      [400, 21],
+      [200, 20],
+    ]);
+    expect(told).toEqual([
+      [1, 0, false],
+      [20, 100, true],
+      [20, 0, false],
+    ]);
+  });
+
   test("shrinks while its worker computes it; those behind it wait", () => {
     const { books, clock } = booksOf();
     const first = books.reserve(claim());
