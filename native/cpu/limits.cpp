@@ -29,7 +29,7 @@ constexpr int kWords = 64;
 #if defined(__AVX2__) && !defined(PERIGEE_DOT_BYTES)
 /// The fewest instructions by which AVX2 multiplies bytes: pairs summed in 16 bits. Kernels need
 /// more, so that no sum overflows.
-struct DotBytesLimit {
+struct DotBytesLimit : WholeWords {
   using Sum = I32;
   using Word = U32;
   static Word spread(uint32_t word) { return U32{} + word; }
@@ -58,13 +58,17 @@ float multiplyInRegisters(int64_t steps) {
   asm volatile("" : : "r"(words) : "memory");
 
   typename Dot::Sum sums[kSums] = {};
-  U32 weight = U32{} + words[0];
+  const U32 whole = U32{} + words[0];
   for (int64_t step = 0; step < steps; ++step) {
-    const typename Dot::Word word = Dot::spread(words[step % kWords]);
+#pragma GCC unroll 2
+    for (int part = 0; part < Dot::kParts; ++part) {
+      const typename Dot::Word word = Dot::spread(words[step % kWords]);
+      U32 weight = Dot::part(whole, part);
 #pragma GCC unroll 16
-    for (int i = 0; i < kSums; ++i) {
-      hide(weight);
-      sums[i] = Dot::dot(sums[i], weight, word);
+      for (int i = 0; i < kSums; ++i) {
+        hide(weight);
+        sums[i] = Dot::dot(sums[i], weight, word);
+      }
     }
   }
   float total = 0.0f;

@@ -1,5 +1,7 @@
 // bf16 GEMM tile kernel, sums in f32, two columns of K per step: vdpbf16ps with AVX-512 BF16, else
-// both halves widened to f32 and fused multiply-adds. Formula, shapes and tests: linear.cpp.
+// both columns widened to f32, rows when they are packed, and fused multiply-adds. Where many tiles
+// use a panel, it is widened once and multiplied as f32 (linear-f32.cpp): the same bits. Formula,
+// shapes and tests: linear.cpp.
 #include <utility>
 
 #include "linear-kernel.h"
@@ -24,6 +26,17 @@ TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
 
 TileKernel tileKernelBf16(int rows) {
   return choose(rows, std::make_integer_sequence<int, tileRows(Format::bf16)>());
+}
+
+void widenPanelBf16(const uint32_t* panel, int64_t columns, uint32_t* out) {
+  for (int64_t step = 0; step < (columns + 1) / 2; ++step) {
+    for (int v = 0; v < kPanelVectors; ++v) {
+      const U32 pair = loadWords(panel + step * kPanelRows + v * kLanes);
+      const U32 even = pair << 16, odd = pair & 0xffff0000u;
+      std::memcpy(out + 2 * step * kPanelRows + v * kLanes, &even, sizeof even);
+      std::memcpy(out + (2 * step + 1) * kPanelRows + v * kLanes, &odd, sizeof odd);
+    }
+  }
 }
 
 }  // namespace perigee

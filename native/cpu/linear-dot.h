@@ -2,16 +2,23 @@
 // broadcast.
 //
 // A word holds 1 f32, 2 bf16 or 4 i8 columns. Each output adds its columns in the order of the
-// steps, for any number of rows, so a row's result does not depend on its batch.
+// steps, for any number of rows, so a row's result does not depend on its batch. A weight word may
+// be multiplied in parts, each by an activation word of its own.
 #pragma once
 
+#include "linear-tile.h"
 #include "params.h"
 #include "simd.h"
 
 namespace perigee {
 
+struct WholeWords {
+  static constexpr int kParts = 1;
+  static U32 part(U32 weight, int) { return weight; }
+};
+
 /// f32: one fused multiply-add.
-struct DotF32 {
+struct DotF32 : WholeWords {
   using Sum = F32;
   struct Word {
     F32 value;
@@ -20,10 +27,10 @@ struct DotF32 {
   static Sum dot(Sum sum, U32 weight, Word x) { return fma(bitCast<F32>(weight), x.value, sum); }
 };
 
-/// bf16: two products, summed in f32.
-struct DotBf16 {
-  using Sum = F32;
 #if defined(__AVX512BF16__)
+/// bf16: two products, summed in f32.
+struct DotBf16 : WholeWords {
+  using Sum = F32;
   struct Word {
     U32 pair;
   };
@@ -31,23 +38,18 @@ struct DotBf16 {
   static Sum dot(Sum sum, U32 weight, Word x) {
     return _mm512_dpbf16_ps(sum, bitCast<__m512bh>(weight), bitCast<__m512bh>(x.pair));
   }
-#else
-  struct Word {
-    F32 low, high;
-  };
-  static Word spread(uint32_t word) {
-    const U32 pair = U32{} + word;
-    return {bitCast<F32>(pair << 16), bitCast<F32>(pair & 0xffff0000u)};
-  }
-  static Sum dot(Sum sum, U32 weight, Word x) {
-    sum = fma(bitCast<F32>(weight << 16), x.low, sum);
-    return fma(bitCast<F32>(weight & 0xffff0000u), x.high, sum);
-  }
-#endif
 };
+#else
+/// bf16: a weight of the even column, then one of the odd column, widened to f32. Rows were widened
+/// when they were packed: here that would take as many instructions as the products.
+struct DotBf16 : DotF32 {
+  static constexpr int kParts = kBf16Parts;
+  static U32 part(U32 pair, int part) { return part == 0 ? pair << 16 : pair & 0xffff0000u; }
+};
+#endif
 
 /// i8: four products, summed exactly in i32: 128 columns of at most 127 * 255 stay far below 2^31.
-struct DotI8 {
+struct DotI8 : WholeWords {
   using Sum = I32;
 #if defined(PERIGEE_DOT_BYTES)
   struct Word {

@@ -28,12 +28,18 @@ struct TileSums {
       for (int v = 0; v < kPanelVectors; ++v) {
         std::memcpy(&weight[v], weights + step * kPanelRows + v * kLanes, sizeof(U32));
       }
-#pragma GCC unroll 16
-      for (int row = 0; row < M; ++row) {
-        const typename Dot::Word word = Dot::spread(x[step * M + row]);
+#pragma GCC unroll 2
+      for (int part = 0; part < Dot::kParts; ++part) {
+        U32 parts[kPanelVectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < kPanelVectors; ++v) {
-          at[row][v] = Dot::dot(at[row][v], weight[v], word);
+        for (int v = 0; v < kPanelVectors; ++v) parts[v] = Dot::part(weight[v], part);
+#pragma GCC unroll 16
+        for (int row = 0; row < M; ++row) {
+          const typename Dot::Word word = Dot::spread(x[(step * Dot::kParts + part) * M + row]);
+#pragma GCC unroll 4
+          for (int v = 0; v < kPanelVectors; ++v) {
+            at[row][v] = Dot::dot(at[row][v], parts[v], word);
+          }
         }
       }
     }

@@ -11,7 +11,7 @@
 //
 // TilePacker interleaves the rows first. A kernel then reads two linear streams through two
 // addresses, whatever M is, and rows whose stride is a power of two do not conflict in the cache:
-//   f32, bf16   [steps][M] words
+//   f32, bf16   [steps][M] words; bf16 that is multiplied as f32: [2 * steps][M] floats
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
 //   q8          [groups] ( [corrections][M] (packed-panel.h), [8][M] words )
 //   q8, wide    the same with [16][M] words of 16-bit numbers (expanded-panel.h)
@@ -42,18 +42,28 @@ constexpr int64_t rowWords(int64_t steps) {
   return (steps + kChunkSteps - 1) / kChunkSteps * kChunkSteps;
 }
 
+/// Words of a tile's row for two columns of bf16: they are widened where no instruction multiplies
+/// them as they are.
+#if defined(__AVX512BF16__)
+constexpr int kBf16Parts = 1;
+#else
+constexpr int kBf16Parts = 2;
+#endif
+
 /// Rows of a full tile. A tile of the matrix unit has 16. AVX-512: 12 x 2 accumulators, 2 weight
 /// and 1 activation register use 27 of 32. More rows would save weight loads, which are not the
 /// bottleneck, and leave larger remainder tiles. i8 also keeps its f32 sums in registers (6 x 4;
-/// with 12 rows they spill: 6 % slower at K = 576). On the other instruction sets a step needs
-/// temporaries (widened halves of bf16, 16-bit products of bytes), which leave fewer registers for
-/// rows.
+/// with 12 rows they spill: 6 % slower at K = 576). AVX2: 6 x 2; products of bytes need
+/// temporaries, which leave fewer registers for rows.
 constexpr int tileRows(Format format) {
   if (kMatrixUnit && format != Format::f32) return 16;
-  if (kVectorRegisters == 16) return format == Format::f32 ? 6 : 4;
-  if (kLanes == 4) return format == Format::bf16 ? 5 : 6;
+  if (kVectorRegisters == 16) return format == Format::f32 || format == Format::bf16 ? 6 : 4;
+  if (kLanes == 4) return 6;
   return format == Format::i8 || format == Format::q8 ? 6 : 12;
 }
+
+/// bf16 that is multiplied as f32: where more tiles use a panel, it is widened once.
+constexpr int64_t kBf16TilesMax = 3;
 
 /// Rows of a tile of q8 that vector instructions multiply.
 constexpr int kPackedRowsMax = kMatrixUnit ? 6 : tileRows(Format::q8);
@@ -94,6 +104,9 @@ using TileKernel = void (*)(const uint32_t* x, const uint32_t* panel, int64_t co
 TileKernel tileKernelF32(int rows);
 TileKernel tileKernelBf16(int rows);
 TileKernel tileKernelI8(int rows);
+
+/// bf16 to f32: room for two columns of each word.
+void widenPanelBf16(const uint32_t* panel, int64_t columns, uint32_t* out);
 
 /// q8: one tile of at most kPackedRowsMax rows by a panel as it is.
 TileKernel packedKernel(BlockType type, int rows);
@@ -146,7 +159,7 @@ class TilePacker {
     if (activation_.format == Format::q8) {
       return (blockCount(activation_.columns) * blockWords() + correctionWords()) * rows;
     }
-    return (steps + correctionWords()) * rows;
+    return (steps * parts() + correctionWords()) * rows;
   }
 
   void pack(uint32_t* out, const uint8_t* const* rows, int count) const {
@@ -156,12 +169,17 @@ class TilePacker {
       packGroups(out, rows, count);
     } else if (activation_.format == Format::q8) {
       packBlocks(out, rows, count);
+    } else if (parts() == 2) {
+      widenPairs(out, rows, count);
     } else {
       interleave(out, rows, count, 0, matrix_.steps(activation_.columns));
     }
   }
 
  private:
+  /// Words of a row for a step.
+  int parts() const { return activation_.format == Format::bf16 ? kBf16Parts : 1; }
+
   /// Words of one row's columns in a group of q8.
   int64_t blockWords() const { return kBlockSteps * (layout_ == TileLayout::wide ? 2 : 1); }
 
@@ -226,6 +244,19 @@ class TilePacker {
       const uint8_t* const from = rows[row];
       for (int64_t step = first; step < last; ++step) {
         std::memcpy(out + (step - first) * count + row, from + step * 4, 4);
+      }
+    }
+  }
+
+  /// bf16 becomes f32: of each step the even column of all rows, then the odd one.
+  void widenPairs(uint32_t* out, const uint8_t* const* rows, int count) const {
+    const int64_t steps = matrix_.steps(activation_.columns);
+    for (int row = 0; row < count; ++row) {
+      for (int64_t step = 0; step < steps; ++step) {
+        uint32_t pair;
+        std::memcpy(&pair, rows[row] + step * 4, 4);
+        out[2 * step * count + row] = pair << 16;
+        out[(2 * step + 1) * count + row] = pair & 0xffff0000u;
       }
     }
   }
