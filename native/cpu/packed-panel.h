@@ -39,20 +39,6 @@ inline U32 loadWords(const uint32_t* from) {
   return words;
 }
 
-/// kLanes bytes as floats.
-template <bool kSigned>
-inline F32 loadBytes(const uint8_t* from) {
-  if constexpr (kSigned) {
-    I8 bytes;
-    std::memcpy(&bytes, from, sizeof bytes);
-    return toFloat(__builtin_convertvector(bytes, I32));
-  } else {
-    U8 bytes;
-    std::memcpy(&bytes, from, sizeof bytes);
-    return toFloat(__builtin_convertvector(bytes, I32));
-  }
-}
-
 /// The bytes of a table of 16 at the indices in the bytes of `at`.
 inline U32 lookUp(const int8_t* table, U32 at) {
 #if defined(__AVX512F__)
@@ -153,7 +139,7 @@ class PackedSource {
       return loadF16(reinterpret_cast<const uint16_t*>(from) + v * kLanes);
     } else if constexpr (kTraits.scales == ScaleKind::super) {
       // Types with minima have unsigned scales.
-      return loadBytes<!kTraits.mins>(from + sub * kPanelRows + v * kLanes) * scales_[v];
+      return toFloat(loadBytes<!kTraits.mins>(from + sub * kPanelRows + v * kLanes)) * scales_[v];
     } else {
       return loadPowers(from + v * kLanes);
     }
@@ -166,7 +152,7 @@ class PackedSource {
     if constexpr (kTraits.scales == ScaleKind::half) {
       return loadF16(reinterpret_cast<const uint16_t*>(from) + v * kLanes);
     } else {
-      return loadBytes<false>(from + sub * kPanelRows + v * kLanes) * mins_[v];
+      return toFloat(loadBytes<false>(from + sub * kPanelRows + v * kLanes)) * mins_[v];
     }
   }
 
@@ -174,9 +160,7 @@ class PackedSource {
   const uint8_t* scalesAt() const { return at_ + kTraits.bits * 4 * kPanelRows; }
 
   static F32 loadPowers(const uint8_t* from) {
-    U8 bytes;
-    std::memcpy(&bytes, from, sizeof bytes);
-    const U32 exponents = __builtin_convertvector(bytes, U32);
+    const U32 exponents = bitCast<U32>(loadBytes<false>(from));
     const U32 least = {};
     const U32 subnormal = (least + 0x00200000u) << (exponents & 1u);
     return bitCast<F32>(exponents < 2u ? subnormal : (exponents - 1u) << 23);
