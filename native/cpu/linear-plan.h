@@ -9,7 +9,8 @@
 
 namespace perigee {
 
-// A block's packed rows share the second-level cache with a panel: they have half of it.
+// A block's packed rows share the second-level cache with a panel: they have half of it, but where
+// panels are widened.
 constexpr int64_t kBlockTilesMax = 32;
 // The part of a thread's second-level cache that may hold what it read ahead.
 constexpr int64_t kAheadShare = 4;
@@ -170,7 +171,8 @@ class LinearPlan {
 
   /// With several tiles, the first ones prefetch the next panel, one cache line per step, so that
   /// memory transfers overlap the reuse of the current panel. Less than a line per step would
-  /// request lines that are already in flight, which costs as much as a miss. A single tile waits
+  /// request lines that are already in flight, which costs as much as a miss (a widened panel has
+  /// two steps for each line, so that two panels are asked for). A single tile waits
   /// for memory anyway: where that helps, it prefetches what its run reads a distance later.
   void multiplyPanel(int64_t block, int64_t panel, int64_t last, const uint32_t* words,
                      uint32_t* expanded) const {

@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kEventsMax = 256;
 constexpr size_t kReadBytes = 1 << 16;
+// Linux acknowledges by itself what it has for so long.
+constexpr int64_t kDelayedAckUs = 40'000;
 // Told once of what has come: told until it is read, the system looks at each connection twice.
 constexpr uint32_t kWatched = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // Of one connection, until others have their turn.
@@ -43,8 +45,9 @@ uint32_t agoUs(int64_t now, int64_t then) {
 }
 
 // Of a connection that mostly receives, Linux acknowledges each small piece when it is read, which
-// was a quarter of what relaying a token took. From now on it acknowledges each second one, or
-// after 40 ms. Only for senders that do not wait for acknowledgements (Nagle's algorithm off).
+// was a quarter of what relaying a token took. From now on it acknowledges each second one, until
+// one comes so late that it acknowledges the one before by itself. Only for senders that do not
+// wait for acknowledgements (Nagle's algorithm off).
 void acknowledgeLess(int fd) {
   const int isQuick = 0;
   setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &isQuick, sizeof isQuick);
@@ -163,8 +166,8 @@ bool Relay::lend(const Lent& lent, uint32_t* loan) {
     free_.push_back(place);
     return false;
   }
-  // Markers are our own workers': these do not wait.
-  if (lent.form.choices > 0) acknowledgeLess(stream.worker);
+  // The first piece counts as late.
+  stream.readUs = INT64_MIN / 2;
   *loan = stream.loan;
   return true;
 }
@@ -316,7 +319,12 @@ bool Relay::relayBytes(Stream& stream, size_t size) {
   taken.content.clear();
   const uint32_t tokensBefore = taken.tokens;
   const Progress progress = takePlain(bytes, size, stream.form, stream.contentBytesMax, &taken);
+  const int64_t lastUs = stream.readUs;
   stream.readUs = nowUs();
+  // Markers are our own workers': these do not wait.
+  if (stream.form.choices > 0 && stream.readUs - lastUs >= kDelayedAckUs) {
+    acknowledgeLess(stream.worker);
+  }
   if (taken.tokens != tokensBefore) {
     gaps_.add(stream.readUs - stream.tokenUs, stream.gaps);
     stream.tokenUs = stream.readUs;

@@ -239,10 +239,11 @@ export class Attempt implements UpstreamReader, Watched {
 
   #advance(tokens: number, isContent: boolean): void {
     if (tokens === 0 && !isContent) return;
-    const agoMs = this.#readAgoMs;
-    this.#progressMs = performance.now() - agoMs;
+    // Now, not when it came: what waited here to be read is not the worker's silence.
+    this.#progressMs = performance.now();
     if (tokens === 0) return;
-    this.#tokenMs = this.#progressMs;
+    const agoMs = Math.min(this.#readAgoMs, this.#progressMs - this.#tokenMs);
+    this.#tokenMs = this.#progressMs - agoMs;
     this.#tokens += tokens;
     this.#parts.onTokens(tokens, "javascript", agoMs);
   }

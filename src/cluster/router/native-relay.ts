@@ -141,11 +141,14 @@ export class NativeRelay {
     const stopped: Lending[] = [];
     const told = this.#told;
     for (;;) {
+      const lookMs = performance.now();
       const count = this.#library.drain(this.#context, which, told, TOLD_MAX);
       for (let at = 0; at < count * TOLD_WORDS; at += TOLD_WORDS) {
         const lending = this.#loans.get(told[at] ?? 0);
         if (lending === undefined) continue;
-        lending.onSent(told[at + 1] ?? 0, (told[at + 3] ?? 0) / US_PER_MS);
+        // As of now, not of the look: those before it in the table took time.
+        const agoMs = (told[at + 3] ?? 0) / US_PER_MS + performance.now() - lookMs;
+        lending.onSent(told[at + 1] ?? 0, agoMs);
         if (told[at + 2] === 1) stopped.push(lending);
       }
       if (count < TOLD_MAX) break;
