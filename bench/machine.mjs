@@ -1,5 +1,5 @@
 /** What a result was measured on, and how busy the machine was with other things. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -56,4 +56,14 @@ export function busyTicks() {
   } catch {
     return null;
   }
+}
+
+/** CPU of each thread of a process by its number, in milliseconds; where the system tells. */
+export function threadCpuMs(process = "self") {
+  const times = new Map();
+  for (const thread of readdirSync(`/proc/${process}/task`)) {
+    const [ns] = readFileSync(`/proc/${process}/task/${thread}/schedstat`, "utf8").split(" ");
+    times.set(thread, Number(ns) / 1e6);
+  }
+  return times;
 }

@@ -18,7 +18,7 @@ import { BlockNamer } from "../../dist/cluster/index/block-namer.js";
 import { ShardedKvIndex } from "../../dist/cluster/index/index.js";
 import { shardOf } from "../../dist/cluster/index/shard-messages.js";
 import { readFlags } from "../../tools/flags.mjs";
-import { describeMachine, printResult } from "../machine.mjs";
+import { describeMachine, printResult, threadCpuMs } from "../machine.mjs";
 import {
   below,
   makeSession,
@@ -28,7 +28,6 @@ import {
   scope,
   sharedTokens,
   storeShared,
-  threadCpuMs,
 } from "./index-workload.mjs";
 
 const { values: flags } = readFlags({

@@ -2,7 +2,6 @@
  * What the benchmarks of the index have in common: requests of 100 blocks of 16 tokens. A third of
  * each is one of 8 prompts that the whole fleet shares, the rest is one session's.
  */
-import { readdirSync, readFileSync } from "node:fs";
 
 export const BLOCK_TOKENS = 16;
 export const PROMPT_BLOCKS = 100;
@@ -74,16 +73,6 @@ export function makeSession(workers) {
 export function cpuMs() {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
-}
-
-/** CPU of each thread of this process by its number, in milliseconds; where the system tells. */
-export function threadCpuMs() {
-  const times = new Map();
-  for (const thread of readdirSync("/proc/self/task")) {
-    const [ns] = readFileSync(`/proc/self/task/${thread}/schedstat`, "utf8").split(" ");
-    times.set(thread, Number(ns) / 1e6);
-  }
-  return times;
 }
 
 export function percentiles(times) {

@@ -9,10 +9,11 @@
  * each token stands what a bare relay of bytes costs in the same run: the floor of Node.
  */
 import { spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { Agent, request as open } from "node:http";
 import { createInterface } from "node:readline";
 import { readFlags } from "../../tools/flags.mjs";
+import { median, threadCpuMs } from "../machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -47,11 +48,7 @@ function start(args, stream, pattern) {
 
 /** Processor time so far of a process's threads, none of which may end meanwhile; in us, Linux. */
 function cpuUs({ pid }) {
-  let ns = 0;
-  for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    ns += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
-  }
-  return ns / 1000;
+  return 1000 * [...threadCpuMs(pid).values()].reduce((sum, ms) => sum + ms, 0);
 }
 
 function rssMiB({ pid }) {
@@ -151,12 +148,10 @@ async function streamCosts(relays, count) {
     rounds.push([]);
     for (const relay of relays) rounds[round].push(await streamRound(relay, count));
   }
-  const median = (at, part) =>
-    percentile(
-      rounds.map((round) => round[at][part]),
-      0.5,
-    );
-  return relays.map((_, at) => ({ token: median(at, "token"), rest: median(at, "rest") }));
+  return relays.map((_, at) => ({
+    token: median(rounds.map((round) => round[at].token)),
+    rest: median(rounds.map((round) => round[at].rest)),
+  }));
 }
 
 /** Streams of one token at a rate, in turns to the worker and through the router. */
@@ -184,12 +179,10 @@ async function addedTtft(router, worker, perSecond) {
   for (let round = 0; round < ROUNDS; round++) {
     rounds.push(await ttftRound(router, worker, perSecond));
   }
-  const median = (part) =>
-    percentile(
-      rounds.map((round) => round[part]),
-      0.5,
-    );
-  return { p50: median("p50"), p99: median("p99") };
+  return {
+    p50: median(rounds.map(({ p50 }) => p50)),
+    p99: median(rounds.map(({ p99 }) => p99)),
+  };
 }
 
 async function measure(name, workerFlags) {

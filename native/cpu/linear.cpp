@@ -13,8 +13,8 @@
 //           matrix whose rows differ in type is one job for each type.
 // Work      One task per (block of up to 32 tiles, run of consecutive panels). Many rows are packed
 //           by all threads beforehand; a few each thread packs for itself, which takes less time
-//           than to wait for others. They stay in its L2 while the panels are streamed. All tiles
-//           of the block use a panel before the next panel is read.
+//           than to wait for others. They stay in its L2 while the panels are streamed, but where
+//           panels are widened. All tiles of the block use a panel before the next panel is read.
 // Bound     few rows, memory: each weight is read exactly once. Many rows, compute: the multiply
 //           units
 // Versions  With AMX (linear-amx.cpp) up to 16 rows take about the time of one.

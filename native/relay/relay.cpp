@@ -23,8 +23,6 @@ constexpr int kEventsMax = 256;
 constexpr size_t kReadBytes = 1 << 16;
 // Linux acknowledges by itself what it has for so long.
 constexpr int64_t kDelayedAckUs = 40'000;
-// Told once of what has come: told until it is read, the system looks at each connection twice.
-constexpr uint32_t kWatched = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // Of one connection, until others have their turn.
 constexpr int kReadsMax = 16;
 constexpr uint64_t kStop = ~uint64_t(0);
@@ -157,10 +155,7 @@ bool Relay::lend(const Lent& lent, uint32_t* loan) {
   stream.tokenUs = nowUs() - lent.agoUs;
   stream.taken.ids.assign(size_t(lent.form.choices), std::string());
   stream.isLent = true;
-  epoll_event event{kWatched, {}};
-  event.data.u64 = stream.loan;
-  if (stream.worker < 0 || stream.client < 0 ||
-      epoll_ctl(epoll_, EPOLL_CTL_ADD, stream.worker, &event) != 0) {
+  if (stream.worker < 0 || stream.client < 0 || !watch(stream, EPOLL_CTL_ADD)) {
     release(stream);
     const std::lock_guard<std::mutex> all(mutex_);
     free_.push_back(place);
@@ -240,6 +235,12 @@ bool Relay::end(uint32_t loan, HandOver* out) {
   return true;
 }
 
+bool Relay::watch(const Stream& stream, int operation) {
+  epoll_event event{EPOLLIN | EPOLLRDHUP | EPOLLET, {}};
+  event.data.u64 = stream.loan;
+  return epoll_ctl(epoll_, operation, stream.worker, &event) == 0;
+}
+
 // Under the stream's lock, or without the thread.
 void Relay::release(Stream& stream) {
   // The connection lives on under other descriptors: closing this one would not end its events.
@@ -299,10 +300,7 @@ bool Relay::relayAll(Stream& stream, uint32_t events) {
     if (!relayBytes(stream, size_t(count))) return false;
     if (size_t(count) < read_.size() && !hasEnded) return true;
   }
-  // Told of once more.
-  epoll_event event{kWatched, {}};
-  event.data.u64 = stream.loan;
-  return epoll_ctl(epoll_, EPOLL_CTL_MOD, stream.worker, &event) == 0;
+  return watch(stream, EPOLL_CTL_MOD);
 }
 
 bool Relay::relayBytes(Stream& stream, size_t size) {

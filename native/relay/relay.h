@@ -88,6 +88,9 @@ class Relay {
   void serve(uint32_t loan, uint32_t events);
   // Whether the stream goes on.
   bool relayAll(Stream& stream, uint32_t events);
+  // Has the system tell once of the worker's bytes, those that are there included: told until they
+  // are read, it looks at each connection twice.
+  bool watch(const Stream& stream, int operation);
   // Those that were read.
   bool relayBytes(Stream& stream, size_t size);
   bool send(Stream& stream);

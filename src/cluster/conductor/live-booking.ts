@@ -55,7 +55,8 @@ export class LiveBooking implements ReservationWatcher {
   tokens(count: number, agoMs: number, gapsCounted: boolean): void {
     const { clock, watch, deadlines, batch, measured } = this.#parts;
     if (this.gaps === null) return;
-    const nowMs = clock.nowMs() - agoMs;
+    // How long ago is told by other looks at the clock: no token comes before the last one.
+    const nowMs = Math.max(clock.nowMs() - agoMs, this.#lastMs ?? Number.NEGATIVE_INFINITY);
     if (this.#lastMs === null) this.#markMs = nowMs;
     else {
       if (!gapsCounted) watch.gap(nowMs - this.#lastMs, deadlines.tbtMs);

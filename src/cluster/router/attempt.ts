@@ -242,10 +242,9 @@ export class Attempt implements UpstreamReader, Watched {
     // Now, not when it came: what waited here to be read is not the worker's silence.
     this.#progressMs = performance.now();
     if (tokens === 0) return;
-    const agoMs = Math.min(this.#readAgoMs, this.#progressMs - this.#tokenMs);
-    this.#tokenMs = this.#progressMs - agoMs;
+    this.#tokenMs = this.#progressMs - this.#readAgoMs;
     this.#tokens += tokens;
-    this.#parts.onTokens(tokens, "javascript", agoMs);
+    this.#parts.onTokens(tokens, "javascript", this.#readAgoMs);
   }
 
   #send(text: string, isContent: boolean): void {

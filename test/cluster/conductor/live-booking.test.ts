@@ -32,6 +32,9 @@ test("[CL266] tokens that are told late count as they came, and their gaps not a
   at(300, 1, 20);
   expect(steps).toEqual([22]);
   expect(gaps).toEqual([40, 20]);
+  // Never less than none.
+  at(301, 1, 21.5);
+  expect(gaps).toEqual([40, 20, 0]);
 });
 
 test("[CL266] gaps of several sequences in one answer say nothing", () => {

@@ -146,11 +146,12 @@ function playing(worker: Socket, native: NativeRelay | null, choices: number): P
   return {
     begin: async () => {
       worker.write(HEAD + chunk(choices === 0 ? ": hello\n\n" : ": p 0 10 0\n\n"));
-      for (let id = 0; id < 8 && (native?.loanCount ?? 0) === 0; id++) {
+      const before = native?.loanCount ?? 0;
+      for (let id = 0; id < 8 && (native?.loanCount ?? 0) === before; id++) {
         worker.write(chunk(choices === 0 ? `data: ${id}\n\n` : event(id)));
         await pause(5);
       }
-      if (native !== null) await until(() => native.loanCount === 1, "a loan");
+      if (native !== null) await until(() => native.loanCount === before + 1, "a loan");
     },
   };
 }

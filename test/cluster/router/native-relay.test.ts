@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import type { Attempt } from "../../../src/cluster/router/attempt.ts";
 import type { ClientStream } from "../../../src/cluster/router/client-stream.ts";
@@ -507,6 +508,49 @@ test.runIf(hasNative)(
     const last = told.at(-1);
     expect(last).toMatchObject({ count: 1, by: "javascript" });
     expect(last?.agoMs).toBeGreaterThan(100);
+  },
+);
+
+test.runIf(hasNative)(
+  "[CL266] of streams told in one look each is told as of its turn",
+  async () => {
+    const native = open();
+    const workers: Socket[] = [];
+    const agos: number[] = [];
+    const work = (ms: number) => {
+      const endMs = performance.now() + ms;
+      while (performance.now() < endMs);
+    };
+    let isTelling = false;
+    const stream = () =>
+      relayed({
+        native,
+        onTokens: ({ agoMs }) => {
+          if (!isTelling) return;
+          agos.push(agoMs);
+          work(120);
+        },
+        play: async (worker, { begin }) => {
+          await begin();
+          workers.push(worker);
+        },
+      });
+    const streams = [stream()];
+    await until(() => workers.length === 1, "a loan");
+    streams.push(stream());
+    await until(() => workers.length === 2, "another loan");
+    // In one turn of the event loop: the thread alone reads meanwhile.
+    for (const worker of workers) worker.write(chunk(event(100)));
+    work(30);
+    isTelling = true;
+    native.drain();
+    isTelling = false;
+    for (const worker of workers) {
+      worker.end(chunk(event(101).replace(/\n\n$/, " end\n\n")) + chunk(LAST + DONE) + END);
+    }
+    await Promise.all(streams);
+    expect(agos).toHaveLength(2);
+    expect((agos[1] ?? 0) - (agos[0] ?? 0)).toBeGreaterThan(100);
   },
 );
 
