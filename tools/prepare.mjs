@@ -22,7 +22,7 @@ if (existsSync(`${root}/src`) && existsSync(tsc)) {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
   run(process.execPath, ["tools/declaration-texts.mjs"]);
   run(process.execPath, ["tools/spread-literals.mjs"]);
-  run(process.execPath, ["tools/build-threads.mjs"]);
+  run(process.execPath, ["tools/join-modules.mjs"]);
   run(process.execPath, [tsc, "-p", "packages/ai-sdk"]);
   run(process.execPath, ["tools/build-dashboard.mjs"]);
 }

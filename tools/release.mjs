@@ -122,7 +122,7 @@ function makeAll(out, platforms) {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"], root);
   run(process.execPath, ["tools/declaration-texts.mjs"], root);
   run(process.execPath, ["tools/spread-literals.mjs"], root);
-  run(process.execPath, ["tools/build-threads.mjs"], root);
+  run(process.execPath, ["tools/join-modules.mjs"], root);
   run(process.execPath, [tsc, "-p", "packages/ai-sdk"], root);
   run(process.execPath, ["tools/build-dashboard.mjs"], root);
   for (const platform of platforms) {

@@ -1,8 +1,11 @@
 /**
+ * node test/hostile/ordinary-client.mjs URL REST_MS
+ *
  * Clients that do nothing wrong, in a process of their own, whose pauses are none but the server's:
- * eight streams, each begun again when it ends. Talks with `ordinary-streams.ts` over IPC.
+ * eight streams, each begun again up to REST_MS after it ended. Talks with `ordinary-streams.ts` over IPC.
  */
 import { Agent, request } from "node:http";
+import { setTimeout } from "node:timers/promises";
 
 const PROMPTS = [
   ...["A cache is", "In PostgreSQL, an index", "The server", "def main():", "## Install\n\n"],
@@ -10,7 +13,7 @@ const PROMPTS = [
 ];
 const TOKENS = 48;
 const STREAM_MS_MAX = 300_000;
-const [url] = process.argv.slice(2);
+const [url, restMs] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true });
 /** The longest time between two tokens of a stream, by the window that is open. */
 const windows = new Map();
@@ -71,7 +74,9 @@ function problem(message) {
   tell({ type: "problem", message: `an ordinary stream ${message}` });
 }
 
-async function repeat(prompt, wanted) {
+async function repeat(prompt, at, wanted) {
+  // Not all rest at the same time.
+  const ownRestMs = (Number(restMs) * (at + 1)) / PROMPTS.length;
   while (!stopped) {
     try {
       const text = await readStream(prompt, (gapMs) => {
@@ -86,6 +91,7 @@ async function repeat(prompt, wanted) {
       problem(`failed: ${error}`);
       if (problems > PROMPTS.length) return;
     }
+    if (ownRestMs > 0) await setTimeout(ownRestMs);
   }
 }
 
@@ -96,7 +102,7 @@ async function begin() {
   tell({ type: "begun" });
   setInterval(() => tell({ type: "silent", ms: performance.now() - lastMs }), 500).unref();
   lastMs = performance.now();
-  await Promise.all(PROMPTS.map((prompt, at) => repeat(prompt, texts[at])));
+  await Promise.all(PROMPTS.map((prompt, at) => repeat(prompt, at, texts[at])));
   tell({ type: "stopped", read });
   process.disconnect();
   agent.destroy();

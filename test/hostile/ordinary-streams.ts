@@ -1,5 +1,6 @@
 /** Clients that do nothing wrong, as the run sees them: `ordinary-client.mjs` reads the streams. */
 import { type ChildProcess, fork } from "node:child_process";
+import { sized } from "../support/full.ts";
 import { killAtExit } from "../support/kill-at-exit.ts";
 
 /**
@@ -7,6 +8,11 @@ import { killAtExit } from "../support/kill-at-exit.ts";
  * machine.
  */
 const STALL_MS = 30_000;
+/**
+ * Between two streams of a client, at most. Eight without a rest keep two cores at work, which other
+ * tests want; where pauses are looked at there is none.
+ */
+const REST_MS = sized(2000, 0);
 
 type ClientMessage =
   | { readonly type: "begun" }
@@ -29,7 +35,9 @@ export class OrdinaryStreams {
   #windows = 0;
 
   private constructor(url: string) {
-    this.#child = fork("test/hostile/ordinary-client.mjs", [url], { execArgv: [] });
+    this.#child = fork("test/hostile/ordinary-client.mjs", [url, String(REST_MS)], {
+      execArgv: [],
+    });
     killAtExit(this.#child);
     const exited = new Promise<void>((resolve) => this.#child.once("exit", () => resolve()));
     this.#begun = new Promise((resolve, reject) => {

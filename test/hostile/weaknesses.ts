@@ -181,6 +181,6 @@ export function plant(weakness: Weakness): { readonly root: string; remove(): vo
   }
   for (const [file, text] of plantedFiles(weakness)) writeFileSync(join(root, "dist", file), text);
   // Threads start from files into which theirs were joined.
-  execFileSync(process.execPath, ["tools/build-threads.mjs", join(root, "dist")]);
+  execFileSync(process.execPath, ["tools/join-modules.mjs", join(root, "dist")]);
   return { root, remove: () => rmSync(root, { recursive: true, force: true }) };
 }

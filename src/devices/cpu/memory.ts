@@ -3,9 +3,17 @@ import { assert, EngineError } from "#base";
 import type { DeviceMemory } from "../device.ts";
 import type { CpuLibrary } from "./library.ts";
 
+/**
+ * Memory is looked at once for so many bytes: asking the system takes as long as some hundred small
+ * regions, of which a model has hundreds.
+ */
+const UNCHECKED_BYTES_MAX = 4 * 2 ** 20;
+
 /** Native memory of one device: every region is recorded until it is released. */
 export class CpuMemory {
   readonly #library: CpuLibrary;
+  /** Allocated since the system was last asked; at first it has not been. */
+  #uncheckedBytes = UNCHECKED_BYTES_MAX;
   /** Size in bytes by address. */
   readonly #regions = new Map<bigint, number>();
 
@@ -16,9 +24,9 @@ export class CpuMemory {
   /** Zero-filled and 64-byte aligned. `what` is named in the OUT_OF_MEMORY error. */
   allocate(bytes: number, what: string): bigint {
     assert(Number.isSafeInteger(bytes) && bytes >= 0, `Cannot allocate ${bytes} bytes`);
-    const { availableBytes } = availableMemory();
-    const address = bytes > availableBytes ? null : this.#library.allocate(bytes);
+    const address = this.#isThere(bytes) ? this.#library.allocate(bytes) : null;
     if (address === null) {
+      const { availableBytes } = availableMemory();
       throw new EngineError(
         "OUT_OF_MEMORY",
         `Cannot allocate ${what}: ${bytes} bytes wanted, ${availableBytes} are available; ` +
@@ -27,6 +35,15 @@ export class CpuMemory {
     }
     this.#regions.set(address, bytes);
     return address;
+  }
+
+  /** Whether the system has so much left, by what it last said. */
+  #isThere(bytes: number): boolean {
+    this.#uncheckedBytes += bytes;
+    if (this.#uncheckedBytes <= UNCHECKED_BYTES_MAX) return true;
+    if (bytes > availableMemory().availableBytes) return false;
+    this.#uncheckedBytes = 0;
+    return true;
   }
 
   release(address: bigint): void {

@@ -99,6 +99,21 @@ test("other contents change it although size and time of writing are the same", 
   expect(await modelFingerprint(input)).not.toBe(before);
 });
 
+test("of a file that is too large to be read whole, pieces of all of it count", async () => {
+  const { input, write } = model();
+  const bytes = Buffer.alloc(17 * 2 ** 20);
+  write(bytes);
+  const before = await modelFingerprint(input);
+  for (const at of [0, bytes.length / 2, bytes.length - 100_000]) {
+    const changed = Buffer.from(bytes);
+    changed.fill(1, at, at + 100_000);
+    write(changed);
+    expect(await modelFingerprint(input)).not.toBe(before);
+  }
+  write(bytes);
+  expect(await modelFingerprint(input)).toBe(before);
+});
+
 test("a file that was written again, or is longer, counts as another", async () => {
   const { input, write } = model();
   const before = await modelFingerprint(input);
