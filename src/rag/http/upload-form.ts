@@ -92,7 +92,7 @@ class UploadForm {
     } finally {
       clearTimeout(this.#timer);
       signal.removeEventListener("abort", onAbort);
-      this.#request.removeAllListeners("data");
+      this.#request.removeAllListeners("data").off("end", this.#onEnd);
       // What is left of it is read and dropped, so that the client gets its answer.
       this.#request.resume();
     }
@@ -135,12 +135,14 @@ class UploadForm {
         form.once("drain", () => request.resume());
       }
     });
-    request.once("end", () => {
-      form.end();
-      this.#timer = setTimeout(() => this.#fail(badForm("it has no end")), END_MS);
-    });
+    request.once("end", this.#onEnd);
     request.once("error", (error) => this.#fail(badForm(messageOf(error))));
   }
+
+  readonly #onEnd = (): void => {
+    this.#form.end();
+    this.#timer = setTimeout(() => this.#fail(badForm("it has no end")), END_MS);
+  };
 
   async #receive(stream: BusboyFileStream, filename: string): Promise<Received> {
     try {

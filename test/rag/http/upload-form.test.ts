@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { readUploadForm } from "../../../src/rag/http/upload-form.ts";
 import type { Upload } from "../../../src/rag/http/uploaded-files.ts";
 
@@ -14,10 +14,13 @@ let server: Server;
 /** What became of the last form. */
 let outcome: Promise<Upload> = Promise.reject(new Error("none"));
 outcome.catch(() => {});
+/** The last form has been read to its end, by whomever. */
+let ended: Promise<void> = Promise.resolve();
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "perigee-upload-"));
   server = createServer((request, response) => {
+    ended = new Promise((resolve) => request.once("end", resolve));
     outcome = read(request, response);
     outcome.then(
       () => response.end("ok"),
@@ -96,10 +99,20 @@ test.for<[string, string, string, number]>([
   ["other text", "hello", "multipart", 400],
   ["the end alone", END, "", 400],
 ])("[RG103] a form with %s is refused, and leaves nothing", async ([, body, words, status]) => {
+  const [set, clear] = [vi.spyOn(globalThis, "setTimeout"), vi.spyOn(globalThis, "clearTimeout")];
+  onTestFinished(() => void vi.restoreAllMocks());
   const answer = await post(body);
   expect(answer.status).toBe(status);
   expect(await answer.text()).toContain(words);
   expect(readdirSync(folder)).toEqual([]);
+  await ended;
+  await new Promise((resolve) => setImmediate(resolve));
+  // A timer that is left keeps a server from ending.
+  const timers = set.mock.calls.flatMap(([, ms], at) =>
+    ms === 60_000 ? [set.mock.results[at]?.value] : [],
+  );
+  const cleared = clear.mock.calls.map(([timer]) => timer);
+  expect(timers.filter((timer) => !cleared.includes(timer))).toEqual([]);
 });
 
 test.for(["multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=b"])(
