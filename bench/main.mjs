@@ -1,13 +1,14 @@
 /**
  * npm run bench -- [--shapes smol135,qwen05] [--files q4_0,q4_k_m,q8_0,f16] [--model FILE.gguf]
  *     [--rounds 3] [--reps 3] [--prompts 512,4096] [--streams 1,8,16] [--threads 2] [--isa avx2]
- *     [--peer-isa haswell] [--out FILE]
+ *     [--peer-isa haswell] [--flash-attention try|on|off] [--out FILE]
  *
  * Perigee beside llama.cpp (through node-llama-cpp, at its best setting) on the same files, which
  * have random weights, or on one that is given. Both sides take turns. Prints tables; writes JSON
  * where --out says so. How much of the memory's read speed one stream uses means something where
  * the file is larger than the last cache (qwen15). --isa limits our instructions, --peer-isa leaves
- * llama.cpp only that variant of its CPU library.
+ * llama.cpp only that variant of its CPU library. Which of its attention settings is faster is tried
+ * with all of the work, unless --flash-attention says it.
  */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -33,15 +34,20 @@ const { values: flags } = readFlags({
     threads: { type: "number", default: availableParallelism(), min: 1 },
     isa: { type: "string" },
     "peer-isa": { type: "string" },
+    "flash-attention": { type: "string", default: "try" },
     out: { type: "string" },
   },
 });
 const { threads, reps, rounds, prompts, streams } = flags;
 const work = { ...WORK, prompts, streams };
+const attention = flags["flash-attention"];
+if (!["try", "on", "off"].includes(attention)) {
+  throw new Error(`--flash-attention must be try, on or off, current value is ${attention}`);
+}
 
 function compare(name, file, vocabulary) {
   const common = { threads, reps, vocabulary, file, work };
-  const flashAttention = prefersFlashAttention(common);
+  const flashAttention = attention === "try" ? prefersFlashAttention(common) : attention === "on";
   const mine = [];
   const theirs = [];
   for (let at = 0; at < rounds; at++) {
@@ -117,7 +123,9 @@ function write(file) {
     machine: describeMachine(),
     peer:
       `node-llama-cpp ${peerVersion}, UV_THREADPOOL_SIZE=1, ` +
-      "better of flash attention on and off",
+      (attention === "try"
+        ? "better of flash attention on and off"
+        : `flash attention ${attention}`),
     unit: "tokens per second, median of all repetitions",
     work,
     comparisons,
