@@ -7,8 +7,8 @@
  * have random weights, or on one that is given. Both sides take turns. Prints tables; writes JSON
  * where --out says so. How much of the memory's read speed one stream uses means something where
  * the file is larger than the last cache (qwen15). --isa limits our instructions, --peer-isa leaves
- * llama.cpp only that variant of its CPU library. Which of its attention settings is faster is tried
- * with all of the work, unless --flash-attention says it.
+ * llama.cpp only that variant of its CPU library. Which of its attention settings is faster is
+ * tried with all of the work, unless --flash-attention says it.
  */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
