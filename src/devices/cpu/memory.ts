@@ -4,8 +4,8 @@ import type { DeviceMemory } from "../device.ts";
 import type { CpuLibrary } from "./library.ts";
 
 /**
- * Memory is looked at once for so many bytes: asking the system takes as long as some hundred small
- * regions, of which a model has hundreds.
+ * The system is asked how much memory it has left once for so many bytes: it takes 0.06 ms to
+ * answer, and a model has hundreds of small regions.
  */
 const UNCHECKED_BYTES_MAX = 4 * 2 ** 20;
 
