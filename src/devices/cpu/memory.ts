@@ -37,7 +37,7 @@ export class CpuMemory {
     return address;
   }
 
-  /** Whether the system has so much left, by what it last said. */
+  /** Whether there is room; it is taken for granted while little was allocated since the last look. */
   #isThere(bytes: number): boolean {
     this.#uncheckedBytes += bytes;
     if (this.#uncheckedBytes <= UNCHECKED_BYTES_MAX) return true;

@@ -63,6 +63,11 @@ class UploadForm {
   #stream: BusboyFileStream | null = null;
   #timer: NodeJS.Timeout | undefined;
   #fail: (reason: unknown) => void = () => {};
+  /** Of the request's last byte; not listened to any more once the form is read or refused. */
+  readonly #onEnd = (): void => {
+    this.#form.end();
+    this.#timer = setTimeout(() => this.#fail(badForm("it has no end")), END_MS);
+  };
 
   constructor(request: IncomingMessage, path: string, target: UploadTarget) {
     this.#request = request;
@@ -138,11 +143,6 @@ class UploadForm {
     request.once("end", this.#onEnd);
     request.once("error", (error) => this.#fail(badForm(messageOf(error))));
   }
-
-  readonly #onEnd = (): void => {
-    this.#form.end();
-    this.#timer = setTimeout(() => this.#fail(badForm("it has no end")), END_MS);
-  };
 
   async #receive(stream: BusboyFileStream, filename: string): Promise<Received> {
     try {
