@@ -37,7 +37,7 @@ export class CpuMemory {
     return address;
   }
 
-  /** Whether there is room; it is taken for granted while little was allocated since the last look. */
+  /** Whether there is room: taken for granted while little was allocated since the last look. */
   #isThere(bytes: number): boolean {
     this.#uncheckedBytes += bytes;
     if (this.#uncheckedBytes <= UNCHECKED_BYTES_MAX) return true;
