@@ -32,6 +32,7 @@ import { completeNativePackage, PORTABLE_PLATFORMS } from "./native/package-mani
 import { billOfCheckout, billOfManifest } from "./release/bill-of-materials.mjs";
 import { aiSdkManifest, publishedManifest } from "./release/manifests.mjs";
 import { publishAll, writeSums } from "./release/publish.mjs";
+import { buildTypeScript } from "./typescript-build.mjs";
 
 const TARBALL_BYTES_MAX = 80e6;
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -118,13 +119,7 @@ function makeAll(out, platforms) {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   say("TypeScript");
-  const tsc = "node_modules/typescript/bin/tsc";
-  run(process.execPath, [tsc, "-p", "tsconfig.build.json"], root);
-  run(process.execPath, ["tools/declaration-texts.mjs"], root);
-  run(process.execPath, ["tools/spread-literals.mjs"], root);
-  run(process.execPath, ["tools/join-modules.mjs"], root);
-  run(process.execPath, [tsc, "-p", "packages/ai-sdk"], root);
-  run(process.execPath, ["tools/build-dashboard.mjs"], root);
+  buildTypeScript();
   for (const platform of platforms) {
     say(`native libraries of ${platform}`);
     const words = ["tools/build-native.mjs", "--portable", "--platform", platform];

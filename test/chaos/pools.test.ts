@@ -5,7 +5,7 @@ import { NO_REDIS } from "../support/redis-server.ts";
 import { type ChaosOptions, runChaos } from "./chaos-run.ts";
 
 const options: ChaosOptions = {
-  ...{ requests: sized(60, 1000), minutes: null, atOnce: 12, seed: 20_261_126 },
+  ...{ requests: sized(40, 1000), minutes: null, atOnce: 12, seed: 20_261_126 },
   ...{ mocks: 0, reals: 0, roleChanges: true },
   pools: { prefill: 2, decode: 2, both: sized(0, 1), kv: sized(0, 1), stages: sized(0, 2) },
   requestsPerFault: sized(6, 8),

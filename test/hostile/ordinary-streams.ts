@@ -12,7 +12,7 @@ const STALL_MS = 30_000;
  * Between two streams of a client, at most. Eight without a rest keep two cores at work, which other
  * tests want; where pauses are looked at there is none.
  */
-const REST_MS = sized(2000, 0);
+const REST_MS = sized(6000, 0);
 
 type ClientMessage =
   | { readonly type: "begun" }

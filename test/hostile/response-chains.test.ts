@@ -7,7 +7,7 @@ import { ServedProcess } from "./served-process.ts";
 
 /** On a machine that does nothing else: looked at where everything is tested. */
 const PAUSE_MS_MAX = full ? 250 : Number.POSITIVE_INFINITY;
-const TURNS = sized(30, 150);
+const TURNS = sized(20, 150);
 const model = "pocket";
 const missing = { status: 404, code: "response_not_found" };
 /** Two keys, each with a shelf of its own. */

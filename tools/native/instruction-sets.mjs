@@ -43,6 +43,24 @@ function processorFeatures() {
   }
 }
 
+const AVX2_FEATURES = ["avx2", "fma", "f16c", "bmi2"];
+const AVX512_FEATURES = "f bw dq vl _vnni _bf16".split(" ").map((part) => `avx512${part}`);
+/** Features of the processor that an instruction set of `linux-x64` needs, as Linux names them. */
+const NEEDS = {
+  avx2: AVX2_FEATURES,
+  avxvnni: [...AVX2_FEATURES, "avx_vnni"],
+  avx512: AVX512_FEATURES,
+  amx: [...AVX512_FEATURES, "amx_tile", "amx_bf16", "amx_int8"],
+};
+
+/** The libraries that this machine can load. All where the processor does not tell. */
+export function usableLibraries(platform, features = processorFeatures()) {
+  const all = librariesOf(platform);
+  if (platform !== "linux-x64" || features.size === 0) return all;
+  const has = (isa) => (NEEDS[isa] ?? []).every((name) => features.has(name));
+  return Object.fromEntries(Object.entries(all).filter(([isa]) => has(isa)));
+}
+
 /**
  * The libraries that this machine would load: those of the best instruction set alone, and with AMX
  * of the next one, too, since a system may refuse AMX. All where the processor does not tell.
@@ -51,10 +69,7 @@ export function ownLibraries(platform, features = processorFeatures()) {
   const all = librariesOf(platform);
   if (platform !== "linux-x64" || features.size === 0) return all;
   const { avx2, avxvnni, avx512, amx, ...others } = all;
-  const has = (...names) => names.every((name) => features.has(name));
-  if (!has("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16")) {
-    return has("avx_vnni") ? { avxvnni, ...others } : { avx2, ...others };
-  }
-  const isAmx = has("amx_tile", "amx_bf16", "amx_int8");
-  return isAmx ? { avx512, amx, ...others } : { avx512, ...others };
+  const usable = usableLibraries(platform, features);
+  if (!usable.avx512) return usable.avxvnni ? { avxvnni, ...others } : { avx2, ...others };
+  return usable.amx ? { avx512, amx, ...others } : { avx512, ...others };
 }

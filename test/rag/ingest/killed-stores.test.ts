@@ -53,7 +53,7 @@ async function survivesKills(where: string, clean: string): Promise<void> {
   );
   const base = folder(files);
   let kills = 0;
-  for (let killedAt = 1; kills < sized(6, 40); killedAt += 3) {
+  for (let killedAt = 1; kills < sized(4, 40); killedAt += 3) {
     const report = await start(base, where, killedAt).ended;
     if (report !== null) break;
     kills++;
