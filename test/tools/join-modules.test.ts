@@ -14,8 +14,9 @@ const threads = [...readFileSync(TOOL, "utf8").matchAll(/^ {2}"([\w/-]+)",$/gm)]
 
 /** A build in which each thread says where it is, and a command is imported when it is wanted. */
 function build() {
-  const dist = mkdtempSync(join(tmpdir(), "perigee-dist-"));
-  onTestFinished(() => rmSync(dist, { recursive: true }));
+  const folder = mkdtempSync(join(tmpdir(), "perigee-dist-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const dist = join(folder, "dist");
   const write = (file: string, text: string) => {
     mkdirSync(dirname(join(dist, file)), { recursive: true });
     writeFileSync(join(dist, file), text);
@@ -71,6 +72,35 @@ test("a thread starts from one file", () => {
   rmSync(join(dist, "base"), { recursive: true });
   const [thread = ""] = threads;
   expect(run(join(dist, thread))).toEqual([join(dist, "base/data.txt")]);
+});
+
+test("packages of many files are joined, with their licences; others are imported", () => {
+  const { dist, run, joined } = build();
+  const [thread = ""] = threads;
+  const file = (name: string) => join(dist, name);
+  const add = (name: string, text: string) => {
+    mkdirSync(file(`../node_modules/${name}`), { recursive: true });
+    const about = { name, version: "1.2.3", main: "index.js" };
+    writeFileSync(file(`../node_modules/${name}/package.json`), JSON.stringify(about));
+    writeFileSync(file(`../node_modules/${name}/index.js`), text);
+  };
+  add("part", 'exports.text = require("node:path").join("of", "zod");');
+  add("zod", 'exports.text = require("part").text;');
+  add("other", 'exports.text = "of other";');
+  const uses =
+    'import { text } from "zod"; import { text as b } from "other"; console.log(text, b);';
+  writeFileSync(file(thread), uses);
+  const { stderr, status } = spawnSync(process.execPath, [TOOL, dist], { encoding: "utf8" });
+  expect(status).toBe(1);
+  expect(stderr).toContain("Cannot join part: it has no file of its licence");
+  for (const name of ["part", "zod"]) writeFileSync(file(`../node_modules/${name}/LICENSE`), "MIT");
+  joined();
+  const licences = readFileSync(file("joined-licences.txt"), "utf8");
+  expect(licences).toContain("part 1.2.3\n\nMIT\n");
+  expect(licences).toContain("zod 1.2.3\n\nMIT\n");
+  expect(licences).not.toContain("other");
+  for (const name of ["part", "zod"]) rmSync(file(`../node_modules/${name}`), { recursive: true });
+  expect(run(file(thread))).toEqual(["of/zod of other"]);
 });
 
 test("a build without a thread's file is refused", () => {
