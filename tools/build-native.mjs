@@ -8,7 +8,7 @@
 //
 // --own leaves out instruction sets that this machine's processor would not choose, as an
 // installation does. --usable builds all that it can run, as tests need them; the others are
-// compiled without most optimizations and not linked, which shows errors.
+// compiled without optimizations and not linked, which shows errors.
 // --if-missing builds nothing where all libraries are there, or the package that has them prebuilt.
 // --portable makes them for that package, packages/native-<platform>: for glibc 2.28 and newer,
 // with the compiler's run-time libraries inside. --platform names another platform, for which
@@ -145,7 +145,7 @@ function plan({ isa, flags, sources, isChecked }, compiler, output) {
   const names = readdirSync(sources).sort();
   const headers = names.filter((name) => name.endsWith(".h"));
   const text = (name) => readFileSync(join(sources, name));
-  const allFlags = [...FLAGS, ...flags, ...(isChecked ? ["-O1"] : [])];
+  const allFlags = [...FLAGS, ...flags, ...(isChecked ? ["-O0"] : [])];
   const shared = hash(compiler.version, ...allFlags, ...headers.flatMap((h) => [h, text(h)]));
   const objects = join(output, "objects", isChecked ? `${isa}-checked` : isa);
   mkdirSync(objects, { recursive: true });

@@ -11,7 +11,7 @@ import { REGRESSIONS } from "./regressions.ts";
 // `npm run hostile` sets these.
 const { PERIGEE_HOSTILE } = process.env;
 const wishes = PERIGEE_HOSTILE === undefined ? {} : JSON.parse(PERIGEE_HOSTILE);
-const { seed = 20_261_122, requests = sized(300, 5_000), only, runs, servers, report } = wishes;
+const { seed = 20_261_122, requests = sized(200, 5_000), only, runs, servers, report } = wishes;
 
 /** Those that hurt once, then made ones; or the one that is asked for. */
 function* allCases(): Generator<HostileCase> {

@@ -9,7 +9,7 @@ import { until } from "../../support/until.ts";
 
 const MODEL = ["--device", "cpu", "--dtype", "float32", "--threads", "1", "--log-level", "warn"];
 const ROLES = ["prefill", "prefill", "decode", "decode"] as const;
-const REQUESTS = sized(16, 100);
+const REQUESTS = sized(10, 100);
 const TEST_MS = sized(60_000, 300_000);
 
 interface Body extends Readonly<Record<string, unknown>> {

@@ -8,7 +8,7 @@ import { until } from "../../support/until.ts";
 
 const MODEL = ["--device", "cpu", "--dtype", "float32", "--threads", "1", "--log-level", "warn"];
 const ROLES = ["prefill", "prefill", "decode", "decode"] as const;
-const ROUNDS = sized(4, 30);
+const ROUNDS = sized(3, 30);
 const PER_ROUND = 6;
 const TEST_MS = sized(90_000, 600_000);
 /** An offer that is not read ends within two looks of 30 s. */

@@ -1,11 +1,15 @@
-/** The conductor gives a real process another role when the load shifts to long prompts. */
+/**
+ * The conductor gives a real process another role when the load shifts to long prompts. That takes
+ * 20 s of all processors: long runs alone. Short ones have the decision (role-balancer.test.ts) and
+ * processes that change (role-changes.test.ts).
+ */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { valuesOf } from "../../chaos/chaos-books.ts";
 import { FleetProcess } from "../../support/fleet-process.ts";
-import { eachNth } from "../../support/full.ts";
+import { full } from "../../support/full.ts";
 import { json } from "../../support/json.ts";
 import { until } from "../../support/until.ts";
 
@@ -83,42 +87,44 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test("[CL245] [CL247] a decode worker computes prompts when these pile up; every answer is right", {
-  timeout: TEST_MS,
-}, async () => {
-  let isOver = false;
-  let asked = 0;
-  const answers = new Map<number, unknown>();
-  const clients = Array.from({ length: AT_ONCE }, async () => {
-    while (!isOver) {
-      // Another text each time: what a cache has takes no time to compute.
-      const seed = asked++;
-      answers.set(seed, await choicesOf(router.url, seed));
+test.runIf(full)(
+  "[CL245] [CL247] a decode worker computes prompts when these pile up; every answer is right",
+  {
+    timeout: TEST_MS,
+  },
+  async () => {
+    let isOver = false;
+    let asked = 0;
+    const answers = new Map<number, unknown>();
+    const clients = Array.from({ length: AT_ONCE }, async () => {
+      while (!isOver) {
+        // Another text each time: what a cache has takes no time to compute.
+        const seed = asked++;
+        answers.set(seed, await choicesOf(router.url, seed));
+      }
+    });
+    try {
+      const changes = () => metric("role_changes_total");
+      await expect.poll(changes, { timeout: 240_000 }).toBeGreaterThan(0);
+    } finally {
+      isOver = true;
     }
-  });
-  try {
-    const changes = () => metric("role_changes_total");
-    await expect.poll(changes, { timeout: 240_000 }).toBeGreaterThan(0);
-  } finally {
-    isOver = true;
-  }
-  await Promise.all(clients);
-  expect(await rolesOf()).toEqual(["prefill", "decode", "prefill"]);
-  expect(await metric("retries_total")).toBe(0);
-  const shown = await json(await fetch(`${router.url}/route/roles`));
-  expect(shown).toMatchObject({ role_changes: "auto", decides: true });
-  expect(shown.changes).toMatchObject([{ event: "role-change", role: "prefill" }]);
-  const lines = (await readFile(join(folder, "decisions.jsonl"), "utf8")).split("\n");
-  const line = lines.find((one) => one.includes("role-change"));
-  expect(JSON.parse(line ?? "{}")).toMatchObject({
-    ...{ from: "decode", role: "prefill", reason: "prefill-overloaded", outcome: "changed" },
-  });
-  for (let seed = 0; seed < 6; seed++) {
-    const found = await choicesOf(router.url, 1000 + seed);
-    expect(found).toEqual(await choicesOf(alone.url, 1000 + seed));
-  }
-  for (const [seed, found] of eachNth(4, [...answers])) {
-    expect(found).toEqual(await choicesOf(alone.url, seed));
-  }
-  await expect.poll(() => metric("open_reservations")).toBe(0);
-});
+    await Promise.all(clients);
+    expect(await rolesOf()).toEqual(["prefill", "decode", "prefill"]);
+    expect(await metric("retries_total")).toBe(0);
+    const shown = await json(await fetch(`${router.url}/route/roles`));
+    expect(shown).toMatchObject({ role_changes: "auto", decides: true });
+    expect(shown.changes).toMatchObject([{ event: "role-change", role: "prefill" }]);
+    const lines = (await readFile(join(folder, "decisions.jsonl"), "utf8")).split("\n");
+    const line = lines.find((one) => one.includes("role-change"));
+    expect(JSON.parse(line ?? "{}")).toMatchObject({
+      ...{ from: "decode", role: "prefill", reason: "prefill-overloaded", outcome: "changed" },
+    });
+    for (let seed = 0; seed < 6; seed++) {
+      const found = await choicesOf(router.url, 1000 + seed);
+      expect(found).toEqual(await choicesOf(alone.url, 1000 + seed));
+    }
+    for (const [seed, found] of answers) expect(found).toEqual(await choicesOf(alone.url, seed));
+    await expect.poll(() => metric("open_reservations")).toBe(0);
+  },
+);

@@ -4,6 +4,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { GrammarCompiler, type GrammarMatcher, GrammarOptions } from "#sampling";
 import type { StructuredOutput } from "../../../src/sampling/sampling-params.ts";
 import { allows } from "../../../src/sampling/token-mask.ts";
+import { sized } from "../../support/full.ts";
 import { tokenBytesOf } from "../../support/token-bytes.ts";
 
 const stop = 256;
@@ -160,7 +161,7 @@ describe("what a grammar may cost while it is followed", () => {
   test("an ambiguous grammar ends by the limit's name, and its neighbours go on", async () => {
     const strict = compilerWith({ ambiguityMax: 300 });
     const matchers = await Promise.all(
-      Array.from({ length: 24 }, () => matcherOf(ambiguous, strict)),
+      Array.from({ length: sized(6, 24) }, () => matcherOf(ambiguous, strict)),
     );
     const neighbour = await matcherOf({ regex: "a{500}" }, strict);
     for (const matcher of matchers) {
