@@ -99,7 +99,10 @@ PERIGEE_EXPORT void perigee_limit_dot(const DotParams* params) {
     float* const out = params->out + task;
     switch (formatOf(params->format)) {
       case Format::f32: *out = multiplyInRegisters<DotF32>(steps); break;
-      case Format::bf16: *out = multiplyInRegisters<DotBf16>(steps); break;
+      case Format::bf16:
+        *out = bf16Parts() == 2 ? multiplyInRegisters<DotWidened>(steps)
+                                : multiplyInRegisters<DotPairs>(steps);
+        break;
       case Format::i8:
       case Format::q8: *out = multiplyInRegisters<DotBytesLimit>(steps); break;
     }

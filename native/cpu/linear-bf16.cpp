@@ -1,7 +1,7 @@
-// bf16 GEMM tile kernel, sums in f32, two columns of K per step: vdpbf16ps with AVX-512 BF16, else
-// both columns widened to f32, rows when they are packed, and fused multiply-adds. Where many tiles
-// use a panel, it is widened once and multiplied as f32 (linear-f32.cpp): the same bits. Formula,
-// shapes and tests: linear.cpp.
+// bf16 GEMM tile kernel, sums in f32, two columns of K per step: vdpbf16ps with AVX-512 BF16 where
+// the processor is not Intel's, else both columns widened to f32, rows when they are packed, and fused
+// multiply-adds. Where many tiles use a panel, it is widened once and multiplied as f32
+// (linear-f32.cpp): the same bits. Formula, shapes and tests: linear.cpp.
 #include <utility>
 
 #include "linear-kernel.h"
@@ -10,23 +10,36 @@ namespace perigee {
 
 namespace {
 
-template <int M>
+template <typename Dot, int M>
 void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetch next,
               float* sums) {
-  multiplyTile<DotBf16, M>(x, panel, (columns + 1) / 2, next, sums);
+  multiplyTile<Dot, M>(x, panel, (columns + 1) / 2, next, sums);
 }
 
-template <int... Rows>
+template <typename Dot, int... Rows>
 TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
-  static constexpr TileKernel kernels[] = {multiply<Rows + 1>...};
+  static constexpr TileKernel kernels[] = {multiply<Dot, Rows + 1>...};
   return kernels[rows - 1];
 }
+
+using AllRows = std::make_integer_sequence<int, tileRows(Format::bf16)>;
 
 }  // namespace
 
 TileKernel tileKernelBf16(int rows) {
-  return choose(rows, std::make_integer_sequence<int, tileRows(Format::bf16)>());
+  return bf16Parts() == 2 ? choose<DotWidened>(rows, AllRows()) : choose<DotPairs>(rows, AllRows());
 }
+
+#if defined(__AVX512BF16__) && !defined(__AMX_TILE__)
+/// linear.cpp, Versions, has what it gains. On Zen 4 pairs are twice as fast.
+int bf16Parts() {
+  static const int parts = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel") ? 2 : 1;
+  }();
+  return parts;
+}
+#endif
 
 void widenPanelBf16(const uint32_t* panel, int64_t columns, uint32_t* out) {
   for (int64_t step = 0; step < (columns + 1) / 2; ++step) {

@@ -27,9 +27,16 @@ struct DotF32 : WholeWords {
   static Sum dot(Sum sum, U32 weight, Word x) { return fma(bitCast<F32>(weight), x.value, sum); }
 };
 
+/// bf16: a weight of the even column, then one of the odd column, widened to f32. Rows were widened
+/// when they were packed: here that would take as many instructions as the products.
+struct DotWidened : DotF32 {
+  static constexpr int kParts = 2;
+  static U32 part(U32 pair, int part) { return part == 0 ? pair << 16 : pair & 0xffff0000u; }
+};
+
 #if defined(__AVX512BF16__)
 /// bf16: two products, summed in f32.
-struct DotBf16 : WholeWords {
+struct DotPairs : WholeWords {
   using Sum = F32;
   struct Word {
     U32 pair;
@@ -40,12 +47,7 @@ struct DotBf16 : WholeWords {
   }
 };
 #else
-/// bf16: a weight of the even column, then one of the odd column, widened to f32. Rows were widened
-/// when they were packed: here that would take as many instructions as the products.
-struct DotBf16 : DotF32 {
-  static constexpr int kParts = kBf16Parts;
-  static U32 part(U32 pair, int part) { return part == 0 ? pair << 16 : pair & 0xffff0000u; }
-};
+using DotPairs = DotWidened;
 #endif
 
 /// i8: four products, summed exactly in i32: 128 columns of at most 127 * 255 stay far below 2^31.

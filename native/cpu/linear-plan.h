@@ -133,7 +133,7 @@ class LinearPlan {
 
   /// Many rows of bf16, where nothing multiplies it as it is.
   static bool widensBf16(const LinearJob& job) {
-    return kBf16Parts == 2 && job.layout.format == Format::bf16 &&
+    return bf16Parts() == 2 && job.layout.format == Format::bf16 &&
            job.count > tileRows(Format::bf16) * kBf16TilesMax;
   }
 

@@ -42,12 +42,13 @@ constexpr int64_t rowWords(int64_t steps) {
   return (steps + kChunkSteps - 1) / kChunkSteps * kChunkSteps;
 }
 
-/// Words of a tile's row for two columns of bf16: they are widened where no instruction multiplies
-/// them as they are.
-#if defined(__AVX512BF16__)
-constexpr int kBf16Parts = 1;
+/// Words of a tile's row for two columns of bf16: 2, widened to f32, where no instruction
+/// multiplies them as they are, or one that takes longer than two of f32. The same for all of a
+/// process.
+#if defined(__AVX512BF16__) && !defined(__AMX_TILE__)
+int bf16Parts();
 #else
-constexpr int kBf16Parts = 2;
+constexpr int bf16Parts() { return kMatrixUnit ? 1 : 2; }
 #endif
 
 /// Rows of a full tile. A tile of the matrix unit has 16. AVX-512: 12 x 2 accumulators, 2 weight
@@ -178,7 +179,7 @@ class TilePacker {
 
  private:
   /// Words of a row for a step.
-  int parts() const { return activation_.format == Format::bf16 ? kBf16Parts : 1; }
+  int parts() const { return activation_.format == Format::bf16 ? bf16Parts() : 1; }
 
   /// Words of one row's columns in a group of q8.
   int64_t blockWords() const { return kBlockSteps * (layout_ == TileLayout::wide ? 2 : 1); }
