@@ -1,6 +1,6 @@
 // bf16 GEMM tile kernel, sums in f32, two columns of K per step: vdpbf16ps with AVX-512 BF16 where
-// the processor is not Intel's, else both columns widened to f32, rows when they are packed, and fused
-// multiply-adds. Where many tiles use a panel, it is widened once and multiplied as f32
+// the processor is not Intel's, else both columns widened to f32, rows when they are packed, and
+// fused multiply-adds. Where many tiles use a panel, it is widened once and multiplied as f32
 // (linear-f32.cpp): the same bits. Formula, shapes and tests: linear.cpp.
 #include <utility>
 
