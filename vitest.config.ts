@@ -34,8 +34,8 @@ export default defineConfig({
     expect: { poll: { interval: 5 } },
     server: { deps: { external: usesBuild ? [BUILT] : [] } },
     pool: "forks",
-    // Two more than two cores run: files wait for processes and threads that they start.
-    maxWorkers: sized(4, 2),
+    // One more than two cores run: files wait for processes and threads that they start.
+    maxWorkers: sized(3, 2),
     // A process per file spends more time on imports than most files on tests. The long run has one,
     // so that a file that works only before or after another one fails in one of the two.
     isolate: full,

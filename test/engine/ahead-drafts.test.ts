@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
 import { RowDrafter } from "../../src/engine/forward/row-drafter.ts";
-import { cpuThreads } from "../support/full.ts";
+import { cpuThreads, eachNth } from "../support/full.ts";
 
 const prompts = [
   "A hash table stores pairs of keys and values. To find a value,",
@@ -84,7 +84,7 @@ test("[SP30] the host drafts where it has a part in what is sampled", async () =
   expect(begun).not.toHaveBeenCalled();
 });
 
-describe.each(["redrafter", "medusa"] as const)("[SP30] trees of a %s", (kind) => {
+describe.each(eachNth(2, ["redrafter", "medusa"] as const))("[SP30] trees of a %s", (kind) => {
   test("are accepted and drafted behind on the device as on the host", async () => {
     const trees = { speculative: { ...shape, kind, width: 4, adaptive: false } };
     await using waitingTrees = await load({ ...trees, overlapSteps: false });
