@@ -18,7 +18,7 @@
 // --isa builds one of the libraries.
 //
 // A source file is compiled again only when it, a header, the flags or the compiler changed. What
-// most of them include is parsed once for all files of a library, which halves the time of most.
+// most of them include is parsed once for all files of a library, which saves a quarter.
 // Without a compiler nothing is built and the exit code is 0: the reference device still runs.
 import { execFile, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
