@@ -13,7 +13,7 @@ interface Wanted extends Partial<ChaosOptions> {
 const { report: file, ...wanted }: Wanted = JSON.parse(process.env.PERIGEE_CHAOS ?? "{}");
 
 const options: ChaosOptions = {
-  requests: sized(150, 1000),
+  requests: sized(100, 1000),
   seed: 20_261_125,
   mocks: sized(3, 4),
   reals: sized(0, 2),
