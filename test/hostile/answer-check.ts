@@ -50,7 +50,9 @@ function checkRefusal({ status, text }: Answer, request: Fields | null): Verdict
 function errorVerdict(status: number, error: Fields, request: Fields | null): Verdict {
   const { message, param, code } = error;
   const problems: string[] = [];
-  const isOverload = status === 429 && sequencesOf(request) >= OVERLOAD_SEQUENCES;
+  // A deadline of half a millisecond is refused by a router that knows how long its workers take.
+  const isLate = fieldsOf(request?.deadlines) !== null;
+  const isOverload = isLate || sequencesOf(request) >= OVERLOAD_SEQUENCES;
   if (status < 400 || status >= 500 || (status === 429 && !isOverload)) {
     problems.push(`${status} ${String(message).slice(0, 300)}`);
   }
