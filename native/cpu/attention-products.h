@@ -32,7 +32,7 @@ inline F32 widen(const Fp8* from) { return loadFp8(&from->bits); }
 template <typename T>
 constexpr float kOperandScale = 1.0f;
 template <>
-constexpr float kOperandScale<Fp8> = 256.0f;
+inline constexpr float kOperandScale<Fp8> = 256.0f;
 
 template <typename T>
 struct Products {

@@ -36,9 +36,9 @@ constexpr bool kScaled = sizeof(T) == 1;
 template <typename T>
 constexpr float kLargest = 0.0f;
 template <>
-constexpr float kLargest<Q8> = 127.0f;
+inline constexpr float kLargest<Q8> = 127.0f;
 template <>
-constexpr float kLargest<Fp8> = 448.0f;
+inline constexpr float kLargest<Fp8> = 448.0f;
 
 // NaN if the vector holds NaN or infinity, else 0.
 inline float poisonOf(const float* values, int count) {

@@ -51,7 +51,7 @@ function errorVerdict(status: number, error: Fields, request: Fields | null): Ve
   const { message, param, code } = error;
   const problems: string[] = [];
   // A deadline of half a millisecond is refused by a router that knows how long its workers take.
-  const isLate = fieldsOf(request?.deadlines) !== null;
+  const isLate = code === "deadline_unmeetable" && fieldsOf(request?.deadlines) !== null;
   const isOverload = status === 429 && (isLate || sequencesOf(request) >= OVERLOAD_SEQUENCES);
   if (status < 400 || status >= 500 || (status === 429 && !isOverload)) {
     problems.push(`${status} ${String(message).slice(0, 300)}`);
